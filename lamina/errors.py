@@ -2,15 +2,15 @@
 
 
 class LaminaError(Exception):
-    """Base of every error that Lamina raises on purpose."""
+    """Base of every error that Lamina raises on purpose; its text is one sentence."""
 
 
 class FormatError(LaminaError):
-    """A file's bytes or fields break the rules of its format."""
+    """A file breaks its own format; the text names the file, the place and the field."""
 
 
 class UnsupportedError(LaminaError):
-    """A well-formed model asks for something that Lamina does not implement."""
+    """A well-formed model asks for something that Lamina does not know, named in the text."""
 
 
 class LoweringError(LaminaError):
@@ -18,8 +18,8 @@ class LoweringError(LaminaError):
 
 
 class TargetUnavailable(LaminaError):
-    """A target compiles here but cannot run here."""
+    """The target compiles here but cannot run here."""
 
 
 class InputError(LaminaError):
-    """A value that the caller gave does not fit what was asked for."""
+    """A caller's value is wrong: the text names it, what was expected and what came."""

@@ -1,0 +1,1 @@
+"""Kernel builders, one module for each anchor operation."""

@@ -1,0 +1,1 @@
+"""Sessions, key-value pages, sampling and text generation."""

@@ -1,0 +1,1 @@
+"""The reference target: every dialect in slow, plain NumPy."""
