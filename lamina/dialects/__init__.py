@@ -1,4 +1,4 @@
 """The dialects, one module each."""
 
 if not __name__.startswith("lamina."):
-    raise ImportError("import lamina.dialects, not dialects: the links at the repository's root are for reading")
+    raise ImportError("import lamina.dialects: the link at the repository's root is for reading")

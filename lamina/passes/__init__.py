@@ -1,4 +1,4 @@
 """The portable passes, one module each."""
 
 if not __name__.startswith("lamina."):
-    raise ImportError("import lamina.passes, not passes: the links at the repository's root are for reading")
+    raise ImportError("import lamina.passes: the link at the repository's root is for reading")
