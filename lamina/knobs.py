@@ -1,0 +1,91 @@
+"""The environment variables Lamina reads, all of them, and the cache folder they lead to."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lamina.errors import InputError
+
+
+@dataclass(frozen=True)
+class Knob:
+    """An environment variable: its name, what holds when it is unset, and what it does."""
+
+    name: str
+    default: str
+    effect: str
+
+
+CACHE: Final = Knob(
+    "LAMINA_CACHE",
+    "$XDG_CACHE_HOME/lamina, else ~/.cache/lamina",
+    "the folder for fetched models, compiled artifacts and packed weights",
+)
+DISK_CACHE: Final = Knob(
+    "LAMINA_DISK_CACHE", "on", "off: compiled artifacts and packed weights are not kept on disk"
+)
+PLUGINS: Final = Knob(
+    "LAMINA_PLUGINS", "on", "off: installed plugins are not loaded, only what is in the box"
+)
+
+KNOBS: Final = (CACHE, DISK_CACHE, PLUGINS)
+"""Every knob; `docs/knobs.md` is their table."""
+
+
+def plugins_enabled(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether installed plugins are loaded; `InputError` unless on or off."""
+    return _switch(PLUGINS, environ)
+
+
+def disk_cache_enabled(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether compiled results are kept on disk; `InputError` unless on or off."""
+    return _switch(DISK_CACHE, environ)
+
+
+def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the cache folder, made with mode 0700 if absent; `InputError` if it is not ours.
+
+    Code is run from this folder, so a link, a file, another user's folder and a folder that
+    others may write to are all refused.
+    """
+    folder = _cache_path(environ)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except FileExistsError:
+        raise InputError(_refusal(folder, "is not a folder")) from None
+    except OSError as error:
+        reason = f"cannot be made ({error.strerror})"
+        raise InputError(_refusal(folder, reason)) from None
+    if stat.S_ISLNK(status.st_mode):
+        raise InputError(_refusal(folder, "is a link"))
+    if status.st_uid != os.geteuid():
+        raise InputError(_refusal(folder, f"belongs to user {status.st_uid}, not to you"))
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        mode = stat.S_IMODE(status.st_mode)
+        raise InputError(_refusal(folder, f"can be written by others (mode {mode:04o})"))
+    return folder
+
+
+def _cache_path(environ: Mapping[str, str]) -> Path:
+    if chosen := environ.get(CACHE.name):
+        return Path(chosen).expanduser().absolute()
+    base = environ.get("XDG_CACHE_HOME", "")
+    # The XDG specification: a relative path in the variable is to be ignored.
+    home = Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()
+    return home / "lamina"
+
+
+def _refusal(folder: Path, reason: str) -> str:
+    return f"the cache folder {folder} {reason}: point {CACHE.name} at a private folder of yours"
+
+
+def _switch(knob: Knob, environ: Mapping[str, str]) -> bool:
+    value = environ.get(knob.name, "on")
+    if value not in {"on", "off"}:
+        raise InputError(f"{knob.name} is {value!r}: expected on or off")
+    return value == "on"

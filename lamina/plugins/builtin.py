@@ -1,0 +1,82 @@
+"""What ships in the box, registered through the same hooks as everything else.
+
+A pass is listed by its spec alone: `fuse-rms-norm` is `FuseRmsNormPass` in
+`passes/fuse_rms_norm.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lamina.plugins.hookspecs import hookimpl
+from lamina.plugins.lazy import lazy
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect, Operation
+    from xdsl.passes import ModulePass
+    from xdsl.pattern_rewriter import RewritePattern
+
+    from lamina.targets.base import Target
+
+DIALECTS: Mapping[str, str] = {}
+
+PASSES: tuple[str, ...] = ()
+
+TARGETS: Mapping[str, str] = {}
+
+FRONTENDS: Mapping[str, str] = {}
+
+CONVERTERS: Mapping[str, str] = {}
+
+
+@hookimpl
+def register_dialects() -> Mapping[str, Callable[[], Dialect]]:
+    """The levels of IR."""
+    return _table(DIALECTS)
+
+
+@hookimpl
+def register_meanings() -> Mapping[type[Operation], Callable[..., Any]]:
+    """What the operations of the box compute."""
+    return {}
+
+
+@hookimpl
+def register_decompositions() -> Mapping[type[Operation], Callable[[], RewritePattern]]:
+    """How the composites of the box are spelt in simpler operations."""
+    return {}
+
+
+@hookimpl
+def register_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
+    """The passes of the box."""
+    return {spec: lazy(_pass_location(spec)) for spec in PASSES}
+
+
+@hookimpl
+def register_targets() -> Mapping[str, Callable[[], type[Target]]]:
+    """The targets of the box."""
+    return _table(TARGETS)
+
+
+@hookimpl
+def register_frontends() -> Mapping[str, Callable[[], Any]]:
+    """The readers of model files."""
+    return _table(FRONTENDS)
+
+
+@hookimpl
+def register_converters() -> Mapping[str, Callable[[], Any]]:
+    """The architectures."""
+    return _table(CONVERTERS)
+
+
+def _table(table: Mapping[str, str]) -> Mapping[str, Callable[[], Any]]:
+    return {name: lazy(where) for name, where in table.items()}
+
+
+def _pass_location(spec: str) -> str:
+    words = spec.split("-")
+    title = "".join(word.capitalize() for word in words)
+    return f"lamina.passes.{'_'.join(words)}:{title}Pass"
