@@ -17,6 +17,7 @@ def member(folder: Path, name: object, where: str) -> Path:
         and name not in ("", ".", "..")
         and not set(name) & set("/\\:")
         and name.isprintable()
+        and len(name.encode()) <= 255
     )
     if not plain:
         raise FormatError(
