@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lamina.targets.base import Target
 
-DIALECTS: Mapping[str, str] = {}
+DIALECTS: Mapping[str, str] = {"tile": "lamina.dialects.tile:TILE"}
 
 PASSES: tuple[str, ...] = ()
 

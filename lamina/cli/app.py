@@ -1,0 +1,94 @@
+"""The `lamina` command: its subcommands, and the one place where errors become exit codes."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import typer
+
+import lamina
+from lamina.cli.fetch import fetch
+from lamina.cli.generate import generate
+from lamina.cli.inspect import inspect
+from lamina.cli.ops import ops
+from lamina.cli.opt import opt
+from lamina.cli.output import say
+from lamina.cli.passes import passes
+from lamina.cli.plugins import plugins
+from lamina.cli.run import run
+from lamina.cli.targets import targets
+from lamina.errors import LaminaError
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+    generate,
+    run,
+    inspect,
+    opt,
+    fetch,
+    targets,
+    passes,
+    ops,
+    plugins,
+)
+"""The subcommands in the order of `lamina --help`; each is named after its function."""
+
+app: Final = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"lamina {lamina.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Compile models to native code, through IR that can be read, run and edited.
+
+    Results go to standard output, all else to standard error.
+
+    The exit code is 0, 1 for an error said in one sentence, or 2 for wrong usage.
+
+    Examples:
+
+      lamina fetch smollm2
+
+      lamina generate -p "The capital of France is"
+
+      lamina COMMAND --help
+    """
+
+
+for _command in COMMANDS:
+    app.command(name=_command.__name__)(_command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line on `arguments`, or the process's own, and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if "--debug" in given:
+        app(args=given, prog_name="lamina")
+        return
+    try:
+        app(args=given, prog_name="lamina")
+    except LaminaError as error:
+        say(f"error: {error}")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"error: {where}{error.strerror or error}")
+    except Exception as error:
+        say(f"internal error: {type(error).__name__}: {error} (--debug shows the traceback)")
+    sys.exit(1)

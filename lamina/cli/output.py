@@ -1,0 +1,70 @@
+"""How commands speak: results on standard output, everything else on standard error."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, cast
+
+_WIDE: Final = 10_000
+
+
+def emit_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on one line; a number that is not finite becomes null."""
+    print(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False))
+
+
+def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print `rows` under `columns`; no cell is cut where the output is not a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else _WIDE)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    console.print(table)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    print(printable(" ".join(text.split())), file=sys.stderr)
+
+
+def working(text: str) -> AbstractContextManager[object]:
+    """Show on a terminal that something long is being done, as long as the context lasts."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.markup import escape
+
+    return Console(stderr=True).status(escape(printable(text)))
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal: names in files are not to be trusted."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def megabytes(size: int) -> str:
+    """Return a number of bytes in MB (10**6 bytes) with one decimal."""
+    return f"{size / 1e6:.1f} MB"
+
+
+def first_sentence(documentation: str | None) -> str:
+    """Return the first line of a docstring."""
+    return (documentation or "").strip().partition("\n")[0]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in cast(Sequence[Any], value)]
+    return value
