@@ -1,0 +1,309 @@
+"""The `plan` dialect: launches of kernels on buffers of one arena.
+
+At this level `@forward` takes buffers, outputs included, and returns nothing. Before memory is
+planned, intermediates are `plan.alloc`; afterwards, `plan.view` of the arena at offsets that are
+extents of the symbols. A `plan.launch` is a set of kernels that need nothing of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    FlatSymbolRefAttrConstr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+    TensorType,
+    i8,
+)
+from xdsl.ir import (
+    Attribute,
+    Dialect,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+)
+from xdsl.traits import IsTerminator, NoTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from lamina.dialects.dims import Dim, parse_dim, product
+from lamina.dialects.tensors import extents, tensor
+from lamina.dialects.tile import ACCESSES, ints, values
+
+ALIGNMENT = 64
+"""Bytes to which every buffer's start is aligned."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise VerifyException(message)
+
+
+def _extent(text: str) -> Dim:
+    try:
+        return parse_dim(text)
+    except ValueError as error:
+        raise VerifyException(str(error)) from error
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """Memory that holds a tensor, row by row: `!plan.buffer<tensor<?x576xf32, #nn.dims<["T"]>>>`."""
+
+    name = "plan.buffer"
+
+    tensor: TensorType
+
+    @property
+    def memref(self) -> MemRefType[Any]:
+        """The kernel argument that such a buffer is passed as."""
+        return MemRefType(self.tensor.get_element_type(), self.tensor.get_shape())
+
+    @property
+    def bytes(self) -> Dim:
+        """The size in bytes; booleans take one each."""
+        return product(extents(self.tensor)) * element_bytes(self.tensor.get_element_type())
+
+
+def element_bytes(type: Attribute) -> int:
+    """Return the bytes that an element takes in memory."""
+    bits = 64 if str(type) == "index" else int("".join(c for c in str(type) if c.isdigit()))
+    return max(1, bits // 8)
+
+
+@irdl_op_definition
+class AllocOp(IRDLOperation):
+    """An intermediate buffer that has no place yet."""
+
+    name = "plan.alloc"
+
+    y = result_def(BufferType)
+
+    assembly_format = "attr-dict `:` type($y)"
+
+    def __init__(self, type: BufferType) -> None:
+        super().__init__(result_types=[type])
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """The arena: one buffer of bytes, as large as the plan needs."""
+
+    name = "plan.arena"
+
+    y = result_def(BufferType)
+
+    assembly_format = "attr-dict `:` type($y)"
+
+    def __init__(self, size: Dim) -> None:
+        super().__init__(result_types=[BufferType(tensor(i8, [size]))])
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """The same memory from byte `offset` on, under another type: an alias, never a copy.
+
+    %b = plan.view %arena {offset = "2304*T"} : !plan.buffer<…> to !plan.buffer<…>
+    """
+
+    name = "plan.view"
+
+    x = operand_def(BufferType)
+    offset = prop_def(StringAttr)
+    y = result_def(BufferType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `to` type($y)"
+
+    def __init__(self, x: SSAValue, offset: Dim, type: Attribute) -> None:
+        super().__init__(
+            operands=[x], properties={"offset": StringAttr(str(offset))}, result_types=[type]
+        )
+
+    def verify_(self) -> None:
+        """Check the offset."""
+        _extent(self.offset.data)
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """A set of `plan.call` that may run at once; the next launch sees all that they wrote."""
+
+    name = "plan.launch"
+
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator())
+    assembly_format = "attr-dict-with-keyword $body"
+
+    def __init__(self, body: Region) -> None:
+        super().__init__(regions=[body])
+
+    @property
+    def calls(self) -> tuple[CallOp, ...]:
+        """The calls of the set."""
+        return tuple(op for op in self.body.block.ops if isinstance(op, CallOp))
+
+    def verify_(self) -> None:
+        """Check that there is nothing but calls."""
+        _require(all(isinstance(op, CallOp) for op in self.body.block.ops), "a launch holds calls")
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Run kernel `callee` on buffers; `symbols` gives the extent of each of the kernel's symbols.
+
+    plan.call @scale(%x, %y) {symbols = ["T"]} : !plan.buffer<…>, !plan.buffer<…>
+    """
+
+    name = "plan.call"
+
+    callee = prop_def(FlatSymbolRefAttrConstr)
+    buffers = var_operand_def(BufferType)
+    symbols = prop_def(ArrayAttr[StringAttr])
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$callee `(` $buffers `)` attr-dict `:` type($buffers)"
+
+    def __init__(
+        self, callee: str, buffers: Sequence[SSAValue], symbols: Sequence[Dim | str]
+    ) -> None:
+        super().__init__(
+            operands=[buffers],
+            properties={
+                "callee": SymbolRefAttr(callee),
+                "symbols": ArrayAttr([StringAttr(str(Dim.of(s))) for s in symbols]),
+            },
+        )
+
+    def verify_(self) -> None:
+        """Check the extents."""
+        for symbol in self.symbols:
+            _extent(symbol.data)
+
+
+@irdl_op_definition
+class SwitchOp(IRDLOperation):
+    """Run the first branch whose range holds `value`: `value <= bounds[i]`, else the last."""
+
+    name = "plan.switch"
+
+    value = prop_def(StringAttr)
+    bounds = prop_def(DenseArrayBase)
+    branches = var_region_def("single_block")
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(NoTerminator())
+    assembly_format = "attr-dict-with-keyword $branches"
+
+    def __init__(self, value: Dim, bounds: Sequence[int], branches: Sequence[Region]) -> None:
+        super().__init__(
+            properties={"value": StringAttr(str(value)), "bounds": ints(bounds)},
+            regions=[list(branches)],
+        )
+
+    def verify_(self) -> None:
+        """Check the number of branches."""
+        bounds = values(self.bounds)
+        _extent(self.value.data)
+        _require(len(self.branches) == len(bounds) + 1, "a switch has one branch a range")
+        _require(list(bounds) == sorted(set(bounds)), f"bounds {bounds} do not ascend")
+
+
+@irdl_op_definition
+class BindOp(IRDLOperation):
+    """Make the integer in buffer `x` (one element) the value of `symbol`, and begin a phase.
+
+    `limit` is an upper bound over the symbols known so far; a value outside [0, limit] is an
+    error of the call.
+    """
+
+    name = "plan.bind"
+
+    x = operand_def(BufferType)
+    symbol = prop_def(StringAttr)
+    limit = prop_def(StringAttr)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x)"
+
+    def verify_(self) -> None:
+        """Check that `x` is one integer."""
+        kind = cast("BufferType", self.x.type)
+        _require(product(extents(kind.tensor)) == 1, f"bind of {kind}: expected one element")
+        _extent(self.limit.data)
+
+
+@irdl_op_definition
+class HostOp(IRDLOperation):
+    """Run group `callee` by its NumPy meaning: operands first, then its results' buffers.
+
+    Counted and named by whoever compiles: it is correct, and slow.
+    """
+
+    name = "plan.host"
+
+    callee = prop_def(FlatSymbolRefAttrConstr)
+    buffers = var_operand_def(BufferType)
+    access = prop_def(ArrayAttr[StringAttr])
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$callee `(` $buffers `)` attr-dict `:` type($buffers)"
+
+    def __init__(self, callee: str, buffers: Sequence[SSAValue], access: Sequence[str]) -> None:
+        super().__init__(
+            operands=[buffers],
+            properties={
+                "callee": SymbolRefAttr(callee),
+                "access": ArrayAttr([StringAttr(a) for a in access]),
+            },
+        )
+
+    def verify_(self) -> None:
+        """Check the accesses."""
+        _require(len(self.access) == len(self.buffers), "one access a buffer")
+        _require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """The end of a plan."""
+
+    name = "plan.return"
+
+    traits = traits_def(IsTerminator())
+    assembly_format = "attr-dict"
+
+
+OPS: list[type[Operation]] = [
+    AllocOp,
+    ArenaOp,
+    BindOp,
+    CallOp,
+    HostOp,
+    LaunchOp,
+    ReturnOp,
+    SwitchOp,
+    ViewOp,
+]
+
+PLAN = Dialect("plan", OPS, [BufferType])

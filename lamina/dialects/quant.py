@@ -1,0 +1,267 @@
+"""The `quant` dialect: block-quantised weights, 8-bit activations, and products of the two.
+
+A weight comes as `!quant.blocks<"q4_1", 576 : i64, 576 : i64>`: the file's bytes, K in blocks along each of N
+rows. Two packed forms carry every format to the kernels, as three plain tensors:
+
+- quants `tensor<N/16 x K/32 x J x 16 x 4 x i8>`: for 16 rows and 32 columns, groups of 4 columns;
+  J = 8 holds one byte a weight; J = 4 holds two 4-bit weights a byte, the low half of group 2j
+  and the high half of group 2j + 1;
+- scales and, where the format has them, offsets: `tensor<N/16 x K/32 x 16 x f16>`.
+
+A weight is `scale * (quant - zero) + offset`, its quant unsigned. N is padded with zeros to 16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    f16,
+    f32,
+    i8,
+)
+from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_result_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from lamina.dialects.dims import Dim
+from lamina.dialects.nn import FUNCTIONAL
+from lamina.dialects.tensors import extents, tensor
+
+BLOCK = 32
+"""Columns that share a scale, in weights and in activations."""
+ROWS = 16
+"""Rows that a packed tile holds side by side."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise VerifyException(message)
+
+
+@irdl_attr_definition
+class BlocksType(ParametrizedAttribute, TypeAttribute):
+    """A weight of `rows` x `columns` in the bytes of a file's block format."""
+
+    name = "quant.blocks"
+
+    format: StringAttr
+    rows: IntegerAttr[IntegerType]
+    columns: IntegerAttr[IntegerType]
+
+    @staticmethod
+    def of(format: str, rows: int, columns: int) -> BlocksType:
+        """Return the type of a weight of this block format and shape."""
+        return BlocksType(StringAttr(format), IntegerAttr(rows, 64), IntegerAttr(columns, 64))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rows.value.data, self.columns.value.data
+
+
+@irdl_op_definition
+class QuantizeOp(IRDLOperation):
+    """8-bit activations by blocks of 32 along the last dimension: `x[T, K]`, K a multiple of 32.
+
+    d = max|x| / 127, q = round(x / d) to even, in [-127, 127]; a block of zeros has d = 0, q = 0.
+    Results: q[T, K] i8, d[T, K/32] f32, s[T, K/32] = d * sum(q) f32.
+    """
+
+    name = "quant.quantize"
+
+    x = operand_def(TensorType)
+    q = result_def(TensorType)
+    d = result_def(TensorType)
+    s = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = f"$x {FUNCTIONAL}"
+
+    def __init__(self, x: SSAValue) -> None:
+        rows, columns = extents(x.type)
+        scales = tensor(f32, [rows, columns // BLOCK])
+        super().__init__(operands=[x], result_types=[tensor(i8, [rows, columns]), scales, scales])
+
+    def verify_(self) -> None:
+        """Check shapes."""
+        shape = extents(self.x.type)
+        _require(len(shape) == 2 and shape[1] % BLOCK == 0, f"quantize of {self.x.type}")
+        scales = tensor(f32, [shape[0], shape[1] // BLOCK])
+        _require(self.q.type == tensor(i8, shape), f"q is {self.q.type}")
+        _require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+
+
+@irdl_op_definition
+class PackOp(IRDLOperation):
+    """A weight's blocks rearranged for the kernels (the module's docstring has the layout)."""
+
+    name = "quant.pack"
+
+    w = operand_def(BlocksType)
+    q = result_def(TensorType)
+    scale = result_def(TensorType)
+    offset = opt_result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = f"$w {FUNCTIONAL}"
+
+    def __init__(self, w: SSAValue, bits: int, *, offset: bool) -> None:
+        rows, columns = cast("BlocksType", w.type).shape
+        tiles, blocks = -(-rows // ROWS), columns // BLOCK
+        scales = tensor(f16, [tiles, blocks, ROWS])
+        super().__init__(
+            operands=[w],
+            result_types=[
+                tensor(i8, [tiles, blocks, bits, ROWS, 4]),
+                scales,
+                [scales] if offset else [],
+            ],
+        )
+
+    def verify_(self) -> None:
+        """Check shapes."""
+        rows, columns = cast("BlocksType", self.w.type).shape
+        _verify_packed(rows, columns, self.q.type, self.scale.type, self.offset)
+
+
+def _verify_packed(
+    rows: int, columns: int, q: Attribute, scale: Attribute, offset: SSAValue | None
+) -> None:
+    tiles, blocks = -(-rows // ROWS), columns // BLOCK
+    scales = tensor(f16, [tiles, blocks, ROWS])
+    allowed = [tensor(i8, [tiles, blocks, bits, ROWS, 4]) for bits in (4, 8)]
+    _require(columns % BLOCK == 0, f"{columns} columns are no multiple of {BLOCK}")
+    _require(q in allowed, f"quants are {q}, expected one of {', '.join(map(str, allowed))}")
+    _require(scale == scales, f"scales are {scale}, expected {scales}")
+    _require(offset is None or offset.type == scales, f"offsets must be {scales}")
+
+
+class _Weights(IRDLOperation):
+    """Operands `w` that are a weight: its blocks, or its packed quants, scales and offsets."""
+
+    w = var_operand_def()
+    zero = prop_def(IntegerAttr)
+
+    @property
+    def packed(self) -> bool:
+        """Whether the weight is in the packed form."""
+        return not isinstance(self.w[0].type, BlocksType)
+
+    @property
+    def bits(self) -> int:
+        """The size of a packed quant, 4 or 8."""
+        return int(extents(self.w[0].type)[2].evaluate({}))
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether the packed form carries offsets."""
+        return len(self.w) == 3
+
+    def _verify_weight(self, rows: int, columns: int) -> None:
+        if isinstance(kind := self.w[0].type, BlocksType):
+            _require(len(self.w) == 1, "blocks carry their own scales")
+            _require(kind.shape == (rows, columns), f"weight is {kind}")
+            return
+        _require(len(self.w) in (2, 3), "a packed weight is quants, scales and maybe offsets")
+        offset = self.w[2] if len(self.w) == 3 else None
+        _verify_packed(rows, columns, self.w[0].type, self.w[1].type, offset)
+
+
+@irdl_op_definition
+class DequantizeOp(_Weights):
+    """The weight as numbers: `y[n, k] = scale * (q - zero) + offset`, f32 [N, K]."""
+
+    name = "quant.dequantize"
+
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = f"$w {FUNCTIONAL}"
+
+    def __init__(self, w: Sequence[SSAValue], rows: int, columns: int, *, zero: int = 0) -> None:
+        super().__init__(
+            operands=[list(w)],
+            properties={"zero": IntegerAttr(zero, 64)},
+            result_types=[tensor(f32, [rows, columns])],
+        )
+
+    def verify_(self) -> None:
+        """Check the weight against the result."""
+        rows, columns = (_static(dim) for dim in extents(self.y.type))
+        self._verify_weight(rows, columns)
+
+
+@irdl_op_definition
+class LinearOp(_Weights):
+    """`y[t, n] = sum over blocks of scale * d * sum(q * (w - zero)) + offset * s`: f32 [T, N].
+
+    The inner sum, over a block of 32 of `q * w`, is exact in i32; blocks add up in f32 in
+    ascending order, each by two fused multiply-adds: the product of quants by `scale * d`, then
+    `offset * s` (a `zero` z is the offset `-z * scale`, instead or on top). `q`, `d`, `s` come
+    from `quant.quantize`.
+    """
+
+    name = "quant.linear"
+
+    q = operand_def(TensorType)
+    d = operand_def(TensorType)
+    s = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = f"$q `,` $d `,` $s `,` $w {FUNCTIONAL}"
+
+    def __init__(
+        self,
+        w: Sequence[SSAValue],
+        activations: Sequence[SSAValue],
+        rows: int,
+        *,
+        zero: int = 0,
+    ) -> None:
+        tokens = extents(activations[0].type)[0]
+        super().__init__(
+            operands=[*activations, list(w)],
+            properties={"zero": IntegerAttr(zero, 64)},
+            result_types=[tensor(f32, [tokens, rows])],
+        )
+
+    def verify_(self) -> None:
+        """Check activations, weight and result."""
+        tokens, columns = extents(self.q.type)
+        scales = tensor(f32, [tokens, columns // BLOCK])
+        _require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+        y = extents(self.y.type)
+        _require(len(y) == 2 and y[0] == tokens, f"result is {self.y.type}")
+        self._verify_weight(_static(y[1]), _static(columns))
+
+
+def _static(dim: Dim) -> int:
+    if dim.constant is None:
+        raise VerifyException(f"extent {dim} must be a number")
+    return dim.constant
+
+
+OPS: list[type[Operation]] = [DequantizeOp, LinearOp, PackOp, QuantizeOp]
+
+QUANT = Dialect("quant", OPS, [BlocksType])

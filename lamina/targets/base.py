@@ -1,0 +1,172 @@
+"""What a target is: passes, code it emits, and a way to run that code."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.dialects.dims import Dim
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One named array of a signature: its element type (`f32`, `i32`, …) and extents.
+
+    `role` is the part it plays in a ragged batch (`positions`, `query_start`, `table`, `work`,
+    `tokens`, `rows`), empty elsewhere.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[Dim, ...]
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What `@forward` takes and gives: inputs, outputs, and state that a call updates in place.
+
+    `attributes` are facts that a caller needs about the code (for a ragged batch: the positions
+    in a page, the tokens in a work entry).
+    """
+
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    states: tuple[Binding, ...] = ()
+    attributes: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Compiled code: safe to hash, to write to disk, and to load elsewhere.
+
+    `sections` are its parts by name (code, plan, module text); `facts` is JSON-ready: versions,
+    the features that the code needs, the hash of the module it came from.
+    """
+
+    target: str
+    signature: Signature
+    sections: Mapping[str, bytes]
+    facts: Mapping[str, Any]
+
+
+class Executable(Protocol):
+    """Loaded code: immutable, so threads may share it."""
+
+    @property
+    def inputs(self) -> tuple[Binding, ...]:
+        """What a call takes, in order."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[Binding, ...]:
+        """What a call gives, in order."""
+        ...
+
+    @property
+    def signature(self) -> Signature:
+        """The whole signature."""
+        ...
+
+    def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
+        """Run once: inputs by position or name, states by name (updated in place)."""
+        ...
+
+
+class Weights(Protocol):
+    """Weights by name, as the front end reads them."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the weight of this name."""
+        ...
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """A place code can run. Its dataclass fields are its options."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def accepts(self) -> frozenset[str]:
+        """The names of the operations that `emit` understands."""
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        """Return the passes that bring an imported module within this target's reach."""
+        return ()
+
+    @abstractmethod
+    def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
+        """Translate a fully lowered module. Needs no device."""
+
+    @abstractmethod
+    def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
+        """Make `artifact` callable, or raise `TargetUnavailable`."""
+
+
+def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, int]:
+    """Return the symbols' values that the arrays' shapes imply.
+
+    Raises InputError naming the argument where a name, dtype, rank or extent does not fit.
+    """
+    from lamina.errors import InputError  # noqa: PLC0415
+
+    values: dict[str, int] = {}
+    for binding in bindings:
+        array = arrays[binding.name]
+        if str(array.dtype) != str(np.dtype(NUMPY[binding.dtype])):
+            raise InputError(
+                f"input {binding.name!r}: expected {NUMPY[binding.dtype]}, got {array.dtype}"
+            )
+        shape = tuple(str(dim) for dim in binding.dims)
+        if len(array.shape) != len(binding.dims):
+            raise InputError(f"input {binding.name!r}: expected shape {shape}, got {array.shape}")
+        for dim, size in zip(binding.dims, array.shape, strict=True):
+            _solve(binding, dim, size, values)
+    return values
+
+
+NUMPY: dict[str, str] = {
+    "f32": "float32",
+    "f16": "float16",
+    "f64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "bf16": "bfloat16",
+}
+"""How NumPy (with ml_dtypes) spells each element type."""
+
+
+def _solve(binding: Binding, dim: Dim, size: int, values: dict[str, int]) -> None:
+    from lamina.errors import InputError  # noqa: PLC0415
+
+    unknown = dim.symbols - values.keys()
+    if len(unknown) == 1:
+        (name,) = unknown
+        zero = dim.evaluate({**values, name: 0})
+        slope = dim.evaluate({**values, name: 1}) - zero
+        if slope and (size - zero) % slope == 0 and (size - zero) // slope >= 0:
+            values[name] = (size - zero) // slope
+    if dim.symbols <= values.keys() and dim.evaluate(values) == size:
+        return
+    known = {name: values[name] for name in sorted(dim.symbols & values.keys())}
+    raise InputError(
+        f"input {binding.name!r}: extent {dim} cannot be {size}"
+        + (f" where {', '.join(f'{k} = {v}' for k, v in known.items())}" if known else "")
+    )
