@@ -91,13 +91,15 @@ def opt(
     """
     from xdsl.passes import PassPipeline
 
-    from lamina.dialects.text import parse_module, verify_module
+    from lamina.dialects.text import parse_module, read_module, verify_module
     from lamina.plugins import manager
 
     pipeline = manager.parse_pipeline(passes)
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     ctx = manager.context()
-    module = parse_module(ctx, text, "standard input" if file == "-" else file)
+    if file == "-":
+        module = parse_module(ctx, sys.stdin.read(), "standard input")
+    else:
+        module = read_module(ctx, Path(file))
     observer = Observer(print_ir_after_all, print_ir_after_change, verify_each)
     PassPipeline(pipeline, observer).apply(ctx, module)
     verify_module(module, passes or "reading")

@@ -1,5 +1,6 @@
 """From text to a module, and whether it holds together, with errors of one sentence."""
 
+from pathlib import Path
 from typing import Final
 
 from xdsl.context import Context
@@ -11,6 +12,15 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from lamina.errors import FormatError, LoweringError
 
 _LONGEST: Final = 300
+
+
+def read_module(ctx: Context, path: Path) -> ModuleOp:
+    """Read a .mlir file and verify it; `FormatError` names the file and the place."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: is not UTF-8 text") from None
+    return parse_module(ctx, text, str(path))
 
 
 def parse_module(ctx: Context, text: str, name: str) -> ModuleOp:
