@@ -1,0 +1,140 @@
+"""The engine of the reference target: it walks operations and asks a table what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator, SymbolOpInterface
+
+from lamina.errors import LoweringError
+
+Value = Any
+"""An array for a vector, memref or tensor; a NumPy scalar for a scalar; what a dialect likes."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One operation made ready to run; `dead` are the values that nothing reads after it."""
+
+    op: Operation
+    meaning: Meaning | None
+    operands: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    dead: tuple[SSAValue, ...]
+
+
+class Interpreter:
+    """One run of a module or kernel: the values so far, and what its meanings share.
+
+    `meanings` says what each operation computes; a terminator needs none: its operands are the
+    result of its region. `program` and `workers` are set while a kernel runs; `failed` is the
+    node of the first check that did not hold.
+    """
+
+    def __init__(
+        self, meanings: Mapping[type[Operation], Meaning], module: Operation | None = None
+    ) -> None:
+        self.meanings = meanings
+        self.symbols = _symbols(module)
+        self.program: tuple[int, ...] = ()
+        self.workers = 1
+        self.failed: str | None = None
+        self._values: dict[SSAValue, Value] = {}
+        self._steps: dict[Block, tuple[_Step, ...]] = {}
+        self._facts: dict[tuple[Operation, Callable[..., Any]], Any] = {}
+
+    def run_region(self, region: Region, args: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """Run a region of one block and return what its terminator passes on; of none, ()."""
+        return self.run_block(region.block, args) if region.blocks else ()
+
+    def run_block(self, block: Block, args: Sequence[Value] = ()) -> tuple[Value, ...]:
+        """Run a block's operations in order; LoweringError names one without a meaning."""
+        values = self._values
+        values.update(zip(block.args, args, strict=True))
+        steps = self._steps.get(block)
+        if steps is None:
+            steps = self._steps[block] = self._prepare(block)
+        for step in steps:
+            operands = tuple([values[operand] for operand in step.operands])
+            if step.meaning is None:
+                return operands
+            results = step.meaning(self, step.op, operands)
+            values.update(zip(step.results, results, strict=True))
+            for value in step.dead:
+                del values[value]
+        return ()
+
+    def value(self, value: SSAValue) -> Value:
+        """Return what a value of an enclosing block, or an operand, is now."""
+        return self._values[value]
+
+    def fact(self, op: Operation, read: Callable[[Any], T]) -> T:
+        """Return `read(op)`, which may depend on the text of `op` alone; it is called once."""
+        key = (op, read)
+        if key not in self._facts:
+            self._facts[key] = read(op)
+        return self._facts[key]
+
+    def symbol(self, name: str) -> Operation:
+        """Return the module's operation of that name; LoweringError if it has none."""
+        if name not in self.symbols:
+            raise LoweringError(f"the module has no symbol @{name}")
+        return self.symbols[name]
+
+    def call(self, name: str, args: Sequence[Value]) -> tuple[Value, ...]:
+        """Run the function `name` of the module."""
+        return self.run_region(self.symbol(name).regions[0], args)
+
+    def _prepare(self, block: Block) -> tuple[_Step, ...]:
+        last = _last_uses(block)
+        return tuple(
+            _Step(op, self._meaning(op), tuple(op.operands), tuple(op.results), last.get(op, ()))
+            for op in block.ops
+        )
+
+    def _meaning(self, op: Operation) -> Meaning | None:
+        meaning = self.meanings.get(type(op))
+        if meaning is None and not op.has_trait(IsTerminator):
+            raise LoweringError(f"reference has no meaning for {op.name}")
+        return meaning
+
+
+Meaning = Callable[[Interpreter, Any, tuple[Value, ...]], Sequence[Value]]
+"""What an operation computes: the operation and its operands' values to its results' values."""
+
+
+def quiet() -> np.errstate:
+    """Return the context in which overflow, NaN and division by zero are values, not warnings."""
+    return np.errstate(all="ignore")
+
+
+def _symbols(module: Operation | None) -> dict[str, Operation]:
+    found: dict[str, Operation] = {}
+    for op in module.regions[0].block.ops if module is not None else ():
+        if (trait := op.get_trait(SymbolOpInterface)) is not None:
+            name = trait.get_sym_attr_name(op)
+            if name is not None:
+                found[name.data] = op
+    return found
+
+
+def _last_uses(block: Block) -> dict[Operation, tuple[SSAValue, ...]]:
+    """Map operations of `block` to the values made in `block` that need not outlive them."""
+    dead: dict[Operation, tuple[SSAValue, ...]] = {}
+    order = {op: n for n, op in enumerate(block.ops)}
+    made = [*block.args, *(result for op in block.ops for result in op.results)]
+    for value in made:
+        users = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+        owners = [user for user in users if user is not None]
+        if not owners and isinstance(value.owner, Operation):
+            owners = [value.owner]
+        if owners:
+            last = max(owners, key=order.__getitem__)
+            dead[last] = (*dead.get(last, ()), value)
+    return dead

@@ -1,0 +1,1 @@
+"""What a target, in the box or not, is tested with."""

@@ -1,0 +1,61 @@
+"""The table of the kernel zoo: programs that every target's lowering has to get right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.arith import Arith
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.math import Math
+from xdsl.dialects.scf import Scf
+from xdsl.parser import Parser
+
+from lamina.dialects.tile import TILE, KernelOp
+from lamina.testing.zoo import (
+    conv3x3_stride2,
+    norm_quantize_matmul,
+    paged_attention,
+    rope_paged_write,
+)
+from lamina.testing.zoo.case import ZooCase, ZooRun
+
+_FOLDER = Path(__file__).parent / "zoo"
+
+
+def _case(
+    make: Callable[[np.random.Generator, int], ZooRun],
+    *,
+    sizes: tuple[int, ...] = (0, 1, 3, 31),
+    tolerance: float = 2e-6,
+    error: str = "",
+) -> ZooCase:
+    name = make.__module__.rpartition(".")[2]
+    return ZooCase(name, _FOLDER / f"{name}.mlir", make, sizes, tolerance, error)
+
+
+ZOO: tuple[ZooCase, ...] = (
+    _case(paged_attention.make, sizes=(0, 1, 3, 7), tolerance=1e-5),
+    _case(norm_quantize_matmul.make, tolerance=1e-4),
+    _case(conv3x3_stride2.make, tolerance=1e-5),
+    _case(rope_paged_write.make, tolerance=1e-5),
+)
+"""Every program with its calls."""
+
+
+def context() -> Context:
+    """Return a context of the dialects that a kernel is made of."""
+    ctx = Context()
+    for dialect in (Builtin, Arith, Math, Scf, TILE):
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+def read_kernel(path: Path) -> KernelOp:
+    """Return the one kernel of a module of text."""
+    module = Parser(context(), path.read_text(), path.name).parse_module()
+    module.verify()
+    return cast("KernelOp", module.body.block.first_op)
