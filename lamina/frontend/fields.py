@@ -1,6 +1,5 @@
 """Typed look-ups in the settings that a model file carries."""
 
-import math
 from collections.abc import Collection, Mapping
 from typing import cast
 
@@ -55,7 +54,7 @@ class Fields:
             raise self.fault(key, "a number above zero")
         number = cast(float, value)
         # A huge int has no float; comparing it needs none.
-        if not (0 < number < 1e300 and math.isfinite(number)):
+        if not 0 < number < 1e300:
             raise self.fault(key, "a finite number above zero")
         return float(number)
 

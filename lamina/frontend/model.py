@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from lamina.dialects.block_types import BLOCK_TYPES, BlockType
 from lamina.errors import FormatError
 from lamina.frontend.mapped_file import MappedFile
+from lamina.frontend.pooling import Pooling
 from lamina.frontend.rope import Rope
 
 if TYPE_CHECKING:
@@ -123,14 +125,6 @@ class Weights(Mapping[str, Weight]):
 
 
 @dataclass(frozen=True)
-class Pooling:
-    """How a sentence encoder turns token vectors into one: `mode` is "mean" or "cls"."""
-
-    mode: str
-    normalize: bool
-
-
-@dataclass(frozen=True)
 class ModelConfig:
     """The settings of a transformer, the same whichever file they came from.
 
@@ -160,14 +154,22 @@ class ModelConfig:
     bos_id: int | None = None
     eos_ids: tuple[int, ...] = ()
     pooling: Pooling | None = None
-    metadata: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    metadata: Mapping[str, object] = field(
+        default_factory=dict[str, object], repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model as read: the plain graph, and beside it what the graph takes as arguments."""
+    """A model as read: the plain graph, and beside it what the graph takes as arguments.
+
+    `tokenizer` and `config` are None where the file has none; `source` and `format` say where the
+    model was read from, if from anywhere.
+    """
 
     module: "ModuleOp"
     weights: Weights
-    tokenizer: "Tokenizer | None"
-    config: ModelConfig
+    tokenizer: "Tokenizer | None" = None
+    config: ModelConfig | None = None
+    source: Path | None = None
+    format: str = ""

@@ -15,9 +15,13 @@ Pairs = Literal["adjacent", "half_split"]
 
 @dataclass(frozen=True)
 class LinearScaling:
-    """Positions are divided by `factor` (Chen et al. 2023, position interpolation)."""
+    """Positions are divided by `factor` (Chen et al. 2023, position interpolation).
+
+    `original_context` is the length before scaling, if the file tells it.
+    """
 
     factor: float
+    original_context: int | None = None
 
     def apply(self, frequencies: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Return the scaled angles a position, float64 of the same shape."""
@@ -63,31 +67,41 @@ class Rope:
         plain = self.theta ** -(np.arange(0, self.dims, 2, dtype=np.float64) / self.dims)
         return plain if self.scaling is None else self.scaling.apply(plain)
 
-    def scaled_context(self, context: int, original: int | None = None) -> int:
-        """Return the longest sequence, given the file's `context` and its unscaled length.
+    def scaled_context(self, context: int) -> int:
+        """Return the longest sequence in tokens, where the file states `context`.
 
-        Linear scaling stretches what the model was trained on. A llama3 file already states the
-        stretched length.
+        With linear scaling that is the length before it, unless the file tells that one too. With
+        llama3 scaling a file states the length after it.
         """
         if not isinstance(self.scaling, LinearScaling):
             return context
+        original = self.scaling.original_context
         stretched = int((original or context) * self.scaling.factor)
-        return max(stretched, context) if original else stretched
+        return max(stretched, context)
+
+
+_ORIGINAL = "original_max_position_embeddings"
+
+
+def _original(fields: Fields, key: str) -> int | None:
+    return fields.count(key) if key in fields else None
 
 
 def _scaling_from_json(fields: Fields) -> LinearScaling | Llama3Scaling | None:
     key = "rope_type" if "rope_type" in fields else "type"
-    kind = fields.text(key, "default")
+    plain = fields.values.keys() <= {"rope_theta", "partial_rotary_factor"}
+    kind = fields.text(key, "default" if plain else None)
+    if fields.text("type", kind) != kind:
+        raise fields.fault("type", f"the same as rope_type, {kind}")
     if kind == "default":
         return None
     if kind == "linear":
-        return LinearScaling(fields.number("factor"))
+        return LinearScaling(fields.number("factor"), _original(fields, _ORIGINAL))
     if kind == "llama3":
         low, high = fields.number("low_freq_factor"), fields.number("high_freq_factor")
         if high <= low:
             raise fields.fault("high_freq_factor", f"a number above low_freq_factor {low}")
-        original = fields.count("original_max_position_embeddings")
-        return Llama3Scaling(fields.number("factor"), low, high, original)
+        return Llama3Scaling(fields.number("factor"), low, high, fields.count(_ORIGINAL))
     raise fields.unsupported(key, "'default', 'linear' and 'llama3'")
 
 
@@ -106,6 +120,8 @@ def rope_from_json(config: Fields, head_dim: int) -> Rope:
             raise config.unsupported(key, "one set of parameters for all layers")
         fields.require("partial_rotary_factor", (1.0,))
         theta = fields.number("rope_theta", theta)
+        if config.number("rope_theta", theta) != theta:
+            raise config.fault("rope_theta", f"the same as in {key}, {theta}")
         found.append(_scaling_from_json(fields))
     if len(set(found)) > 1:
         raise config.fault("rope_scaling", "the same scaling as in rope_parameters")
@@ -134,4 +150,6 @@ def rope_from_gguf(fields: Fields, architecture: str, head_dim: int, pairs: Pair
         scale = fields.number(factor)
     elif kind == "":
         scale = fields.number(factor, fields.number(old, 1.0))
-    return Rope(theta, head_dim, pairs, LinearScaling(scale) if scale != 1.0 else None)
+    original = _original(fields, f"{prefix}.scaling.original_context_length")
+    scaling = None if scale == 1.0 else LinearScaling(scale, original)
+    return Rope(theta, head_dim, pairs, scaling)
