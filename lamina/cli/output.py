@@ -5,9 +5,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, cast
-
-_WIDE: Final = 10_000
+from typing import Any, cast
 
 
 def emit_json(value: Mapping[str, Any]) -> None:
@@ -16,18 +14,28 @@ def emit_json(value: Mapping[str, Any]) -> None:
 
 
 def emit_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print `rows` under `columns`; no cell is cut where the output is not a terminal."""
+    """Print `rows` under `columns`: in colour and folded on a terminal, else a line each."""
+    cells = [tuple(printable(str(cell)) for cell in row) for row in rows]
+    if sys.stdout.isatty():
+        _draw(columns, cells)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (columns, *cells):
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(padded).rstrip())
+
+
+def _draw(columns: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else _WIDE)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    console.print(table)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    Console().print(table)
 
 
 def say(text: str) -> None:

@@ -1,7 +1,11 @@
 """`lamina plugins`: what is loaded, and what each adds."""
 
+from typing import Final
+
 from lamina.cli.options import DebugOption, JsonOption
 from lamina.cli.output import emit_json, emit_table
+
+_MANY: Final = 40
 
 
 def plugins(json: JsonOption = False, debug: DebugOption = False) -> None:
@@ -16,7 +20,7 @@ def plugins(json: JsonOption = False, debug: DebugOption = False) -> None:
         emit_json({"plugins": [{"name": name, "adds": kinds} for name, kinds in added.items()]})
         return
     rows = [
-        (name, kind, ", ".join(names))
+        (name, kind, ", ".join(names) if len(names) <= _MANY else f"{len(names)} operations")
         for name, kinds in added.items()
         for kind, names in kinds.items()
     ]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from lamina.targets.base import Binding
+
     Array = npt.NDArray[Any]
 
 
@@ -78,8 +80,8 @@ def run(
     path = resolve_model(model)
     with working(f"Preparing {path.name} for {target}"):
         exe = lamina.compile(lamina.read(path), target=target, threads=threads, dump=dump_ir)
-    if random:
-        arrays |= _make_up([each for each in exe.inputs if each.name not in arrays], sizes, seed)
+    wanted = (*exe.inputs, *exe.signature.states) if random else exe.signature.states
+    arrays |= _make_up([each for each in wanted if each.name not in arrays], sizes, seed)
     start = perf_counter()
     outputs = exe(**arrays)
     seconds = perf_counter() - start
@@ -115,18 +117,19 @@ def _read_size(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
-def _make_up(inputs: Sequence[Any], sizes: Mapping[str, int], seed: int) -> "dict[str, Array]":
+def _make_up(
+    wanted: "Sequence[Binding]", sizes: Mapping[str, int], seed: int
+) -> "dict[str, Array]":
     import numpy as np
 
-    from lamina.dialects.dims import Dim
+    from lamina.targets.base import NUMPY
 
     rng = np.random.default_rng(seed)
     made: dict[str, Array] = {}
-    for each in inputs:
-        dims = [Dim.of(dim) for dim in each.dims]
-        free = {name: 8 for dim in dims for name in dim.symbols}
-        shape = tuple(dim.evaluate(free | dict(sizes)) for dim in dims)
-        made[each.name] = _random(rng, shape, np.dtype(each.dtype))
+    for each in wanted:
+        free = {name: 8 for dim in each.dims for name in dim.symbols}
+        shape = tuple(dim.evaluate(free | dict(sizes)) for dim in each.dims)
+        made[each.name] = _random(rng, shape, np.dtype(NUMPY[each.dtype]))
     return made
 
 

@@ -19,7 +19,22 @@ if TYPE_CHECKING:
 
     from lamina.targets.base import Target
 
-DIALECTS: Mapping[str, str] = {"tile": "lamina.dialects.tile:TILE"}
+DIALECTS: Mapping[str, str] = {
+    "nn": "lamina.dialects.nn:NN",
+    "quant": "lamina.dialects.quant:QUANT",
+    "cache": "lamina.dialects.cache:CACHE",
+    "tile": "lamina.dialects.tile:TILE",
+    "plan": "lamina.dialects.plan:PLAN",
+}
+
+MEANINGS: tuple[str, ...] = (
+    "lamina.targets.reference.arith:MEANINGS",
+    "lamina.targets.reference.math:MEANINGS",
+    "lamina.targets.reference.scf:MEANINGS",
+    "lamina.targets.reference.tile:MEANINGS",
+)
+
+DECOMPOSITIONS: tuple[str, ...] = ()
 
 PASSES: tuple[str, ...] = ()
 
@@ -39,13 +54,13 @@ def register_dialects() -> Mapping[str, Callable[[], Dialect]]:
 @hookimpl
 def register_meanings() -> Mapping[type[Operation], Callable[..., Any]]:
     """What the operations of the box compute."""
-    return {}
+    return _merged(MEANINGS)
 
 
 @hookimpl
 def register_decompositions() -> Mapping[type[Operation], Callable[[], RewritePattern]]:
     """How the composites of the box are spelt in simpler operations."""
-    return {}
+    return _merged(DECOMPOSITIONS)
 
 
 @hookimpl
@@ -74,6 +89,10 @@ def register_converters() -> Mapping[str, Callable[[], Any]]:
 
 def _table(table: Mapping[str, str]) -> Mapping[str, Callable[[], Any]]:
     return {name: lazy(where) for name, where in table.items()}
+
+
+def _merged(tables: tuple[str, ...]) -> Mapping[Any, Any]:
+    return {key: value for where in tables for key, value in lazy(where)().items()}
 
 
 def _pass_location(spec: str) -> str:

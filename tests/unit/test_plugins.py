@@ -25,6 +25,10 @@ def managed(**plugins: SimpleNamespace) -> pluggy.PluginManager:
     return pm
 
 
+def whisper() -> Mapping[str, Callable[[], object]]:
+    return {"shout": lazy("lamina.errors:InputError")}
+
+
 def shout() -> Mapping[str, Callable[[], object]]:
     return {"shout": lazy("lamina.errors:LaminaError")}
 
@@ -46,6 +50,12 @@ def test_every_factory_of_the_box_makes_what_it_is_named_after(hook: str) -> Non
             assert getattr(offer.value(), "name", offer.name) == offer.name
 
 
+@pytest.mark.parametrize("tables", [builtin.MEANINGS, builtin.DECOMPOSITIONS])
+def test_no_two_tables_of_the_box_share_a_key(tables: tuple[str, ...]) -> None:
+    keys = [key for where in tables for key in lazy(where)()]
+    assert len(keys) == len(set(keys))
+
+
 def test_a_plugin_adds_to_what_there_is() -> None:
     found = manager.offers("register_targets", managed(acme=plugin(register_targets=shout)))
     assert found["shout"].owner == "acme"
@@ -53,7 +63,7 @@ def test_a_plugin_adds_to_what_there_is() -> None:
 
 
 def test_two_owners_of_one_name_are_both_named() -> None:
-    pm = managed(one=plugin(register_targets=shout), two=plugin(register_targets=shout))
+    pm = managed(one=plugin(register_targets=shout), two=plugin(register_targets=whisper))
     with pytest.raises(LaminaError, match="plugins one and two both claim 'shout'"):
         manager.offers("register_targets", pm)
 

@@ -1,0 +1,74 @@
+# Everything happens in .venv and the cache folder; nothing else on the machine is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+PROMPT ?= The capital of France is
+
+CODE := lamina tests examples bench docs
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint format-check types docs-check package format docs clean
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed ## Install, fetch a 98 MB model, compile it, and let it write
+	@echo "== The model (lamina fetch smollm2)"
+	@$(BIN)/lamina fetch smollm2
+	@echo "== Its text (lamina generate smollm2 -p '$(PROMPT)' -n 48)"
+	@printf '%s' '$(PROMPT)'
+	@$(BIN)/lamina generate smollm2 -p '$(PROMPT)' -n 48
+
+test: $(VENV)/.installed-dev ## Install, and run the whole test suite
+	@echo "== Tests (pytest)"
+	@$(BIN)/python -m pytest
+
+check: lint format-check types docs-check package ## Lint, format, types, docs, and the built package
+
+lint: $(VENV)/.installed-dev ## Look for mistakes and departures from the house style
+	@echo "== Lint (ruff check)"
+	@$(BIN)/ruff check $(wildcard $(CODE))
+
+format-check: $(VENV)/.installed-dev ## See that the code is formatted
+	@echo "== Format (ruff format --check)"
+	@$(BIN)/ruff format --check $(wildcard $(CODE))
+
+types: $(VENV)/.installed-dev ## Check the types
+	@echo "== Types (pyright)"
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+
+docs-check: $(VENV)/.installed-dev ## See that the generated pages are fresh
+	@echo "== Generated pages (docs/generate.py --check)"
+	@LAMINA_PLUGINS=off $(BIN)/python docs/generate.py --check
+
+package: $(VENV)/.installed-dev ## Build sdist and wheel, and try the wheel in a clean environment
+	@echo "== Package (.ci/package)"
+	@.ci/package $(BIN)/python
+
+format: $(VENV)/.installed-dev ## Format the code, and mend what can be mended by itself
+	@$(BIN)/ruff check --fix $(wildcard $(CODE))
+	@$(BIN)/ruff format $(wildcard $(CODE))
+
+docs: $(VENV)/.installed-dev ## Write the generated pages anew
+	@LAMINA_PLUGINS=off $(BIN)/python docs/generate.py
+
+clean: ## Remove the environment and what tools left behind
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.made:
+	@echo "== Environment ($(PYTHON) -m venv $(VENV))"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lamina needs Python 3.11 or newer: make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	@echo "== Install (pip install -e .)"
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
+	@echo "== Install (pip install -e '.[dev]')"
+	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed

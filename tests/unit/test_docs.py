@@ -1,0 +1,62 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from lamina.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+
+
+def test_the_readme_begins_with_exactly_two_commands() -> None:
+    language, block = BLOCKS[0]
+    assert language == "sh"
+    assert [line.split("#")[0].strip() for line in block.splitlines()] == ["make demo", "make test"]
+
+
+def test_the_readme_names_only_commands_that_exist() -> None:
+    shell = "\n".join(block for language, block in BLOCKS if language == "sh")
+    named = set(re.findall(r"\blamina (\w+)", shell))
+    assert named
+    assert named <= {each.__name__ for each in COMMANDS}
+
+
+def test_the_readmes_python_compiles() -> None:
+    for language, block in BLOCKS:
+        if language == "python":
+            compile(block, "README.md", "exec")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_in_a_page_leads_somewhere(page: str) -> None:
+    path = ROOT / page
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / link).exists(), link
+
+
+@pytest.mark.parametrize(
+    "kind", ["an operation", "a pass", "a target", "a hook", "an architecture"]
+)
+def test_there_is_a_numbered_recipe(kind: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    recipe = text.split(f"## Add {kind}\n")[1].split("\n## ")[0]
+    assert recipe.strip().startswith("1. ")
+
+
+def test_the_recipes_name_only_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:lamina|tests|docs)/[\w/.]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_every_fetched_model_is_in_the_list_of_third_parties() -> None:
+    from lamina.frontend.fetch import SOURCES
+
+    text = (ROOT / "docs" / "third-party.md").read_text(encoding="utf-8")
+    for name, source in SOURCES.items():
+        assert f"| `{name}` | {source.package} {source.version} | {source.title} |" in text
