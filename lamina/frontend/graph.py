@@ -1,0 +1,216 @@
+"""Builds `@forward`: arguments with their roles, operations with the node they came from."""
+
+import warnings
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    bf16,
+    f16,
+    f32,
+    f64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from lamina.dialects import nn, quant
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents, tensor
+from lamina.errors import UnsupportedError
+from lamina.frontend.model import Weight, Weights
+
+_FLOATS: dict[str, Attribute] = {"f64": f64, "f32": f32, "f16": f16, "bf16": bf16}
+_ACTIVATIONS: dict[str, Callable[[SSAValue], Operation]] = {
+    "silu": nn.SiluOp,
+    "gelu": nn.GeluOp,
+    "gelu_tanh": lambda x: nn.GeluOp(x, approximate=True),
+    "relu": nn.ReluOp,
+}
+_BLOCKS = ("q4_0", "q4_1", "q8_0")
+_MOST_NAMED = 8
+
+
+@dataclass
+class _Role:
+    """The attributes of one kind of arguments or results, in order."""
+
+    attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
+    values: list[SSAValue] = field(default_factory=list[SSAValue])
+
+    def put(self, value: SSAValue, **attributes: str) -> None:
+        entries = {key.replace("_", "."): StringAttr(text) for key, text in attributes.items()}
+        self.attributes.append(DictionaryAttr(entries))
+        self.values.append(value)
+
+
+class Graph:
+    """The function `@forward` of a model, under construction.
+
+    Its arguments come in the order inputs, states, weights, whenever they are asked for; a weight
+    becomes one argument the first time it is used. Every operation is marked with the node that
+    `at` names.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        """Take the weights that arguments may name."""
+        self.weights = weights
+        self._block = Block()
+        self._inputs, self._states, self._arguments = _Role(), _Role(), _Role()
+        self._outputs, self._updated = _Role(), _Role()
+        self._used: dict[str, SSAValue] = {}
+        self._source = ArrayAttr([StringAttr("/")])
+
+    @contextmanager
+    def at(self, node: str) -> Generator[None]:
+        """Mark the operations added meanwhile as coming from `node`, a path such as `/norm`."""
+        outer, self._source = self._source, ArrayAttr([StringAttr(node)])
+        yield
+        self._source = outer
+
+    def add(self, op: Operation, hint: str | None = None) -> SSAValue:
+        """Append `op` and return its first result, named `hint` in the text."""
+        op.attributes["lamina.src"] = self._source
+        self._block.add_op(op)
+        op.results[0].name_hint = hint
+        return op.results[0]
+
+    def input(
+        self,
+        name: str,
+        element: Attribute,
+        dims: Sequence[Dim | int | str],
+        role: str | None = None,
+    ) -> SSAValue:
+        """Declare an input of the call; `role` says what it is in a ragged batch."""
+        at = len(self._inputs.values)
+        value = self._insert(tensor(element, dims), at, name)
+        self._inputs.put(value, lamina_input=name, **({"cache_role": role} if role else {}))
+        return value
+
+    def state(self, name: str, type: PagesType) -> SSAValue:
+        """Declare a page pool, which must be given back by `update`."""
+        at = len(self._inputs.values) + len(self._states.values)
+        value = self._insert(type, at, name)
+        self._states.put(value, lamina_state=name)
+        return value
+
+    def output(self, name: str, value: SSAValue) -> None:
+        """Return `value` as the output `name`."""
+        self._outputs.put(value, lamina_output=name)
+
+    def update(self, name: str, value: SSAValue) -> None:
+        """Return `value` as what the state `name` is after the call."""
+        self._updated.put(value, lamina_state=name)
+
+    def weight(self, name: str, shape: tuple[int, ...]) -> SSAValue:
+        """Return the argument for a weight as it is stored, of plain floats or `quant.blocks`.
+
+        Raises `FormatError` if the file has no such tensor of that shape, `UnsupportedError` if
+        its elements are not numbers that a graph can take.
+        """
+        if name not in self._used:
+            type = self._stored_type(self.weights.expect(name, shape))
+            value = self._insert(type, len(self._block.args), name)
+            self._arguments.put(value, lamina_weight=name)
+            self._used[name] = value
+        return self._used[name]
+
+    def parameter(self, name: str, shape: tuple[int, ...]) -> SSAValue:
+        """Return a weight as f32 numbers: cast, or dequantised."""
+        value = self.weight(name, shape)
+        if isinstance(value.type, quant.BlocksType):
+            return self.add(quant.DequantizeOp([value], *value.type.shape), "w")
+        if nn.element(value) == f32:
+            return value
+        return self.add(nn.CastOp(value, f32), "w")
+
+    def linear(self, x: SSAValue, name: str, rows: int, bias: str | None = None) -> SSAValue:
+        """Return `x w^T + b`: x f32 [T, K], the weight `name` [rows, K], `bias` [rows]."""
+        columns = extents(x.type)[-1].constant
+        assert columns is not None
+        y = self.add(nn.DotGeneralOp(x, self.parameter(name, (rows, columns)), [(1, 1)]))
+        return y if bias is None else self.add_bias(y, self.parameter(bias, (rows,)))
+
+    def add_bias(self, x: SSAValue, bias: SSAValue) -> SSAValue:
+        """Return x plus `bias` along the last dimension."""
+        return self.add(nn.AddOp(x, self.broadcast(bias, x, [len(extents(x.type)) - 1])))
+
+    def activate(self, name: str, x: SSAValue) -> SSAValue:
+        """Return the activation of a configuration, "gelu_tanh" for one, of x."""
+        return self.add(_ACTIVATIONS[name](x))
+
+    def broadcast(self, x: SSAValue, like: SSAValue, dims: Sequence[int]) -> SSAValue:
+        """Return `x` repeated to the shape of `like`, its dimension i at `dims[i]`."""
+        return self.add(nn.BroadcastOp(x, dims, extents(like.type)))
+
+    def fill(self, value: float, like: SSAValue) -> SSAValue:
+        """Return a constant of the type of `like`, all its elements equal."""
+        element = nn.element(like)
+        attribute = (
+            IntegerAttr(int(value), element)
+            if isinstance(element, IntegerType)
+            else FloatAttr(value, cast("AnyFloat", element))
+        )
+        return self.add(nn.ConstantOp(attribute, like.type))
+
+    def listed(self, values: npt.NDArray[np.float32]) -> SSAValue:
+        """Return a constant of these few finite numbers."""
+        type: TensorType[Any] = tensor(f32, values.shape)
+        dense = DenseIntOrFPElementsAttr.from_list(type, values.ravel().tolist())
+        return self.add(nn.ConstantOp(dense, type))
+
+    def finish(self, ignored: Callable[[str], bool] = lambda name: False) -> ModuleOp:
+        """Return the module; warn of tensors that were not used unless they are `ignored`."""
+        unused = [n for n in self.weights if n not in self._used and not ignored(n)]
+        if unused:
+            shown = ", ".join(unused[:_MOST_NAMED]) + (", …" if unused[_MOST_NAMED:] else "")
+            warnings.warn(
+                f"{self.weights.where}: {len(unused)} tensors are not used: {shown}", stacklevel=3
+            )
+        results = [*self._outputs.values, *self._updated.values]
+        self._block.add_op(ReturnOp(*results))
+        function = FuncOp(
+            "forward",
+            ([arg.type for arg in self._block.args], [value.type for value in results]),
+            Region(self._block),
+            arg_attrs=ArrayAttr(
+                [
+                    *self._inputs.attributes,
+                    *self._states.attributes,
+                    *self._arguments.attributes,
+                ]
+            ),
+            res_attrs=ArrayAttr([*self._outputs.attributes, *self._updated.attributes]),
+        )
+        return ModuleOp([function])
+
+    def _insert(self, type: Attribute, at: int, name: str) -> SSAValue:
+        value = self._block.insert_arg(type, at)
+        value.name_hint = name
+        return value
+
+    def _stored_type(self, weight: Weight) -> Attribute:
+        if weight.dtype in _FLOATS:
+            return tensor(_FLOATS[weight.dtype], weight.shape)
+        if weight.dtype in _BLOCKS and len(weight.shape) == 2:
+            return quant.BlocksType.of(weight.dtype, *weight.shape)
+        known = ", ".join((*_FLOATS, *_BLOCKS))
+        raise UnsupportedError(
+            f"{self.weights.where}: tensor {weight.name!r}: type {weight.dtype} of shape "
+            f"{weight.shape} is not supported: a graph takes {known} (blocks as matrices only)"
+        )
