@@ -112,6 +112,10 @@ class Target(ABC):
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Translate a fully lowered module. Needs no device."""
 
+    def listings(self, ctx: Context, module: ModuleOp, artifact: Artifact) -> Mapping[str, str]:
+        """Return what `emit` made of each kernel, to be read: text by file name (`n0.ll`)."""
+        return {}
+
     @abstractmethod
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Make `artifact` callable, or raise `TargetUnavailable`."""

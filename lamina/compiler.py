@@ -1,0 +1,268 @@
+"""From a file to a module, and from a module to something that can be called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from lamina.dialects.names import escape_name
+from lamina.errors import FormatError, InputError, LoweringError
+from lamina.frontend.model import Model, Weights
+from lamina.plugins import manager
+from lamina.targets.base import Executable, Target
+from lamina.targets.spec import parse_target, target_name, target_spec
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+    from xdsl.passes import ModulePass
+
+    from lamina.targets.dump import StageDump
+
+Pipeline = str | Sequence["ModulePass"]
+"""Passes, or their spec `a,b{x=1}`."""
+
+Observer = Callable[["ModulePass | None", "ModuleOp", "ModulePass | None"], None]
+"""Called before the first pass and after every pass: the last one, the module, the next one."""
+
+PREPARE = "prepare"
+"""The function on weights alone: it is run by the operations' meanings, whatever the target."""
+
+
+def read(path: str | os.PathLike[str]) -> Model:
+    """Read a model file, a model folder, or a dumped stage (`.mlir`).
+
+    A stage takes its weights, tokenizer and settings from where the manifest beside it says; with
+    no manifest it has none. Raises `InputError` if no front end knows the file, `FormatError` or
+    `UnsupportedError` for what is wrong in it.
+    """
+    where = Path(path)
+    if not where.exists():
+        raise InputError(f"{where}: there is no such file or folder")
+    if where.suffix == ".mlir" and where.is_file():
+        return _read_stage(where)
+    for name, factory in manager.frontends().items():
+        frontend = factory()
+        if frontend.sniff(where):
+            return replace(cast("Model", frontend.read(where)), source=where, format=name)
+    known = ", ".join(sorted(manager.frontends())) or "none"
+    raise InputError(f"{where}: is in no format that can be read (known: mlir, {known})")
+
+
+def compile(
+    model: Model | ModuleOp,
+    target: str | Target = "cpu",
+    pipeline: Pipeline | None = None,
+    threads: int | None = None,
+    dump: str | os.PathLike[str] | None = None,
+    *,
+    weights: Mapping[str, Any] | None = None,
+    observers: Sequence[Observer] = (),
+) -> Executable:
+    """Compile for `target` and load the result; the given module stays as it is.
+
+    `pipeline` takes the place of the target's own passes; a dumped stage goes on with the passes
+    that it still had to go through, if `target` is the one that it was dumped for. `threads` says
+    how many run the code, where the target has threads. `dump` is a folder for the stages.
+    `weights` (by name) take the place of the model's own. Raises `LoweringError` for an operation
+    that no rule covers and `TargetUnavailable` where the code cannot run here.
+    """
+    module = model.module if isinstance(model, Model) else model
+    chosen = resolve_target(target, module, threads)
+    passes = resolve_pipeline(pipeline, module, chosen)
+    found = _as_spelt(_own_weights(model) if weights is None else weights)
+    ctx = manager.context()
+    stages = _stages(dump, chosen, passes, model)
+    module = _run(ctx, module, passes, [*([stages] if stages else []), *observers])
+    check_accepted(module, chosen)
+    artifact = chosen.emit(ctx, module)
+    if stages:
+        stages.finish(chosen.listings(ctx, module, artifact), {"facts": dict(artifact.facts)})
+    return chosen.load(artifact, found)
+
+
+def lower(
+    model: Model | ModuleOp,
+    target: str | Target = "cpu",
+    pipeline: Pipeline | None = None,
+    *,
+    observers: Sequence[Observer] = (),
+) -> ModuleOp:
+    """Return the module that `compile` would have the target emit."""
+    module = model.module if isinstance(model, Model) else model
+    chosen = resolve_target(target, module)
+    passes = resolve_pipeline(pipeline, module, chosen)
+    return _run(manager.context(), module, passes, observers)
+
+
+def resolve_target(
+    target: str | Target, module: ModuleOp | None = None, threads: int | None = None
+) -> Target:
+    """Return the target that a name or spec means.
+
+    The bare name of the target that a stage was dumped for means that target's options too.
+    Targets without an option `threads` run on one.
+    """
+    if isinstance(target, str):
+        target = _named_target(target, module)
+    if threads is None or "threads" not in {field.name for field in fields(target)}:
+        return target
+    if threads < 1:
+        raise InputError(f"threads: expected at least 1, got {threads}")
+    return replace(target, **cast("dict[str, Any]", {"threads": threads}))
+
+
+def resolve_pipeline(
+    pipeline: Pipeline | None, module: ModuleOp, target: Target
+) -> tuple[ModulePass, ...]:
+    """Return the passes to run: those given, those a stage has to go through, or the target's."""
+    from lamina.targets.dump import pending
+
+    if isinstance(pipeline, str):
+        return manager.parse_pipeline(pipeline)
+    if pipeline is not None:
+        return tuple(pipeline)
+    stage = pending(module)
+    if stage is not None and target_name(stage[0]) == target.name:
+        return manager.parse_pipeline(stage[1])
+    return target.passes()
+
+
+def check_accepted(module: ModuleOp, target: Target) -> None:
+    """Raise a `LoweringError` that names the first operation `target` has no rule for."""
+    accepts = target.accepts
+    for op in _for_target(module):
+        if op.name not in accepts:
+            raise LoweringError(f"{target.name} has no rule for {op.name}{_origin(op)}")
+
+
+def _read_stage(path: Path) -> Model:
+    from lamina.dialects.text import read_module
+    from lamina.targets.dump import MANIFEST, read_manifest
+
+    module = read_module(manager.context(), path)
+    manifest = read_manifest(path.parent)
+    source = manifest.get("weights") if manifest else None
+    if source is None:
+        return Model(module, Weights((), path), None, None)
+    where = _source_path(path.parent / MANIFEST, source)
+    return replace(read(where), module=module)
+
+
+def _source_path(manifest: Path, source: object) -> Path:
+    if not isinstance(source, dict):
+        raise FormatError(f"{manifest}: field weights: expected an object")
+    entry = cast("dict[str, object]", source)
+    name, size = entry.get("path"), entry.get("size")
+    if not isinstance(name, str) or name.endswith(".mlir"):
+        raise FormatError(f"{manifest}: field weights.path: expected the path of a model")
+    path = manifest.parent / name
+    if not path.exists():
+        raise InputError(f"{manifest}: the weights are to be in {path}, which does not exist")
+    if path.is_file() and size != path.stat().st_size:
+        raise FormatError(f"{manifest}: {path} is no longer the file that was compiled")
+    return path
+
+
+def _named_target(spec: str, module: ModuleOp | None) -> Target:
+    from lamina.targets.dump import pending
+
+    stage = pending(module) if module else None
+    if stage is not None and target_name(stage[0]) == spec:
+        spec = stage[0]
+    return parse_target(manager.target(target_name(spec)), spec)
+
+
+def _own_weights(model: Model | ModuleOp) -> Mapping[str, Any]:
+    return model.weights if isinstance(model, Model) else {}
+
+
+def _as_spelt(weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    if all(escape_name(name) == name for name in weights):
+        return weights
+    return {escape_name(name): weight for name, weight in weights.items()}
+
+
+def _stages(
+    dump: str | os.PathLike[str] | None,
+    target: Target,
+    passes: tuple[ModulePass, ...],
+    model: Model | ModuleOp,
+) -> StageDump | None:
+    from lamina.targets.dump import StageDump
+
+    if dump is None:
+        return None
+    source = model.source if isinstance(model, Model) else None
+    entry: dict[str, Any] | None = None
+    if isinstance(model, Model) and source is not None:
+        size = source.stat().st_size if source.is_file() else None
+        entry = {"path": str(source.absolute()), "format": model.format, "size": size}
+    return StageDump(Path(dump), target_spec(target), passes, entry)
+
+
+def _run(
+    ctx: Context,
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    observers: Sequence[Observer],
+) -> ModuleOp:
+    from xdsl.passes import PassPipeline
+
+    from lamina.targets.dump import PENDING, TARGET
+
+    module = module.clone()
+    for key in (PENDING, TARGET):
+        module.attributes.pop(key, None)
+    current = "the passes"
+
+    def observe(last: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
+        nonlocal current
+        for observer in observers:
+            observer(last, module, following)
+        current = f"the pass {following.name}" if following else current
+
+    with _sentences(lambda: current):
+        PassPipeline(tuple(passes), observe).apply(ctx, module)
+    return module
+
+
+@contextmanager
+def _sentences(doing: Callable[[], str]) -> Generator[None]:
+    from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+    try:
+        yield
+    except (DiagnosticException, VerifyException) as error:
+        reason = " ".join(str(error).split())
+        raise LoweringError(f"{doing()} failed: {reason[:300]}") from error
+
+
+def _for_target(module: ModuleOp) -> Iterator[Operation]:
+    from lamina.dialects.plan import HostOp
+
+    walked = list(module.walk())
+    hosted = {op.callee.string_value() for op in walked if isinstance(op, HostOp)}
+    skipped = hosted | {PREPARE}
+    yield module
+    for op in module.ops:
+        name = op.get_attr_or_prop("sym_name")
+        if getattr(name, "data", None) not in skipped:
+            yield from op.walk()
+
+
+def _origin(op: Operation | None) -> str:
+    from xdsl.dialects.builtin import ArrayAttr, StringAttr
+
+    while op is not None:
+        names = op.attributes.get("lamina.src")
+        if isinstance(names, ArrayAttr):
+            listed = [n.data for n in cast("ArrayAttr[StringAttr]", names)]
+            return f" (from node {', '.join(listed)})" if listed else ""
+        op = op.parent_op()
+    return ""
