@@ -17,9 +17,17 @@ from xdsl.parser import Parser
 from lamina.dialects.tile import TILE, KernelOp
 from lamina.testing.zoo import (
     conv3x3_stride2,
+    embedding,
+    lstm_steps,
     norm_quantize_matmul,
     paged_attention,
+    pool3x3_stride2,
     rope_paged_write,
+    scatter_duplicates,
+    softmax_long,
+    split_kv_merge,
+    top_k,
+    winograd_conv3x3,
 )
 from lamina.testing.zoo.case import ZooCase, ZooRun
 
@@ -31,10 +39,12 @@ def _case(
     *,
     sizes: tuple[int, ...] = (0, 1, 3, 31),
     tolerance: float = 2e-6,
+    name: str = "",
     error: str = "",
 ) -> ZooCase:
-    name = make.__module__.rpartition(".")[2]
-    return ZooCase(name, _FOLDER / f"{name}.mlir", make, sizes, tolerance, error)
+    program = make.__module__.rpartition(".")[2]
+    path = _FOLDER / f"{program}.mlir"
+    return ZooCase(name or program, path, make, sizes, tolerance, error)
 
 
 ZOO: tuple[ZooCase, ...] = (
@@ -42,6 +52,21 @@ ZOO: tuple[ZooCase, ...] = (
     _case(norm_quantize_matmul.make, tolerance=1e-4),
     _case(conv3x3_stride2.make, tolerance=1e-5),
     _case(rope_paged_write.make, tolerance=1e-5),
+    _case(winograd_conv3x3.make, sizes=(0, 1, 3, 8), tolerance=1e-5),
+    _case(pool3x3_stride2.make),
+    _case(softmax_long.make, sizes=(0, 1, 3, 31, 1000)),
+    _case(top_k.make, sizes=(0, 1, 3, 31, 200), tolerance=0),
+    _case(lstm_steps.make, sizes=(0, 1, 3, 9), tolerance=1e-5),
+    _case(scatter_duplicates.make),
+    _case(split_kv_merge.make, tolerance=1e-5),
+    _case(embedding.make, tolerance=0),
+    _case(
+        embedding.make_outside,
+        sizes=(3,),
+        tolerance=0,
+        name="embedding_outside",
+        error="embedding.tokens",
+    ),
 )
 """Every program with its calls."""
 

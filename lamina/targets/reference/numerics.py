@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from fractions import Fraction
 from typing import Any
 
@@ -49,8 +50,7 @@ def fma_step(a: Any, b: Any, c: Any) -> Any:
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
     """Return `a` where the condition holds and `b` elsewhere; of scalars, a scalar."""
-    chosen: Any = np.where(condition, a, b)
-    return chosen[()]
+    return typing.cast("Array", np.where(condition, a, b))[()]
 
 
 def maximum(a: Any, b: Any) -> Any:

@@ -94,8 +94,7 @@ def _load(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
     indices, inside = _gather(op, place, x, at, limits)
     if not inside.any():
         return (np.full(shape, pad)[()],)
-    tile_values: Array = np.where(inside, x[indices], pad)
-    return (tile_values.reshape(shape)[()],)
+    return (numerics.choose(inside, x[indices], pad).reshape(shape)[()],)
 
 
 def _read_result(op: tile.LoadOp) -> tuple[tuple[int, ...], Any]:
