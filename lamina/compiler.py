@@ -212,13 +212,24 @@ def _run(
     passes: Sequence[ModulePass],
     observers: Sequence[Observer],
 ) -> ModuleOp:
-    from xdsl.passes import PassPipeline
-
     from lamina.targets.dump import PENDING, TARGET
 
     module = module.clone()
     for key in (PENDING, TARGET):
         module.attributes.pop(key, None)
+    run_passes(ctx, module, passes, observers)
+    return module
+
+
+def run_passes(
+    ctx: Context,
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Change `module` by each pass in turn; `LoweringError` names the pass that fails."""
+    from xdsl.passes import PassPipeline
+
     current = "the passes"
 
     def observe(last: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
@@ -229,7 +240,6 @@ def _run(
 
     with _sentences(lambda: current):
         PassPipeline(tuple(passes), observe).apply(ctx, module)
-    return module
 
 
 @contextmanager

@@ -89,8 +89,7 @@ def opt(
 
       lamina opt stage.mlir -p "fold-constants,decompose-math" --verify-each --time-passes
     """
-    from xdsl.passes import PassPipeline
-
+    from lamina.compiler import run_passes
     from lamina.dialects.text import parse_module, read_module, verify_module
     from lamina.plugins import manager
 
@@ -101,7 +100,7 @@ def opt(
     else:
         module = read_module(ctx, Path(file))
     observer = Observer(print_ir_after_all, print_ir_after_change, verify_each)
-    PassPipeline(pipeline, observer).apply(ctx, module)
+    run_passes(ctx, module, pipeline, [observer])
     verify_module(module, passes or "reading")
     result = _print(module, generic)
     if output is None:

@@ -102,11 +102,10 @@ def _read_array(text: str) -> tuple[str, "Array"]:
     if not separator:
         raise InputError(f"--input {text}: expected NAME=FILE.npy")
     try:
-        array = np.load(file, allow_pickle=False)
+        with Path(file).open("rb") as stream:
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise InputError(f"--input {name}: {file} is not a .npy file: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"--input {name}: {file} holds several arrays, expected a .npy file")
     return name, array
 
 

@@ -117,6 +117,15 @@ def test_an_array_file_with_code_in_it_is_refused(command: Command, tmp_path: Pa
     assert "x.npy is not a .npy file" in err
 
 
+def test_an_archive_of_arrays_is_refused(command: Command, tmp_path: Path) -> None:
+    import numpy as np
+
+    np.savez(tmp_path / "x.npz", a=np.zeros(1), b=np.zeros(1))
+    code, _, err = command("run", "m", "--input", f"x={tmp_path / 'x.npz'}")
+    assert code == 1
+    assert "x.npz is not a .npy file" in err
+
+
 def test_debug_shows_the_traceback(command: Command) -> None:
     with pytest.raises(lamina.InputError, match="no dialect"):
         command("ops", "nope", "--debug")
