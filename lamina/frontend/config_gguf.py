@@ -1,6 +1,6 @@
 """The settings that GGUF metadata states, by architecture."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -45,7 +45,9 @@ def _uniform_count(fields: Fields, key: str, default: int | None = None) -> int:
     distinct = set(cast("npt.NDArray[Any]", value).tolist())
     if len(distinct) > 1:
         raise fields.unsupported(key, "one value for all layers")
-    return Fields({key: distinct.pop() if distinct else None}, fields.where).count(key)
+    if not distinct:
+        raise fields.fault(key, "a value for each layer")
+    return Fields({key: distinct.pop()}, fields.where).count(key)
 
 
 def _vocab_size(fields: Fields, architecture: str) -> int:
@@ -96,9 +98,10 @@ def end_ids(fields: Fields, vocab_size: int) -> tuple[int, ...]:
         found += fields.token_ids(f"tokenizer.ggml.{key}", vocab_size)
     tokens = fields.values.get("tokenizer.ggml.tokens")
     types = fields.values.get("tokenizer.ggml.token_type")
-    if isinstance(tokens, StringArray) and isinstance(types, np.ndarray):
-        control = np.flatnonzero(types == _CONTROL).tolist()
-        found += [index for index in control if tokens[index] in _END_SPELLINGS]
+    if isinstance(tokens, Sequence) and isinstance(types, np.ndarray):
+        named = cast(Sequence[object], tokens)
+        control = np.flatnonzero(types[: len(named)] == _CONTROL).tolist()
+        found += [index for index in control if named[index] in _END_SPELLINGS]
     return tuple(dict.fromkeys(found))
 
 

@@ -8,5 +8,5 @@ _REPR.maxlong = 40
 
 
 def shown(value: object) -> str:
-    """Return a quoted form of `value` of bounded length."""
-    return _REPR.repr(value)
+    """Return a quoted form of `value`, of bounded length and on one line."""
+    return _REPR.repr(value).replace("\n", " ")
