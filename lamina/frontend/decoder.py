@@ -49,8 +49,10 @@ class Decoder:
         """Declare the inputs and page pools of a decoder of `config`."""
         inputs = {name: graph.input(name, i32, dims, name) for name, dims in _INPUTS.items()}
         pages = PagesType.of(f32, "pages", config.kv_heads, PAGE, config.head_dim, 0)
-        keys = [graph.state(f"k.{layer}", pages) for layer in range(config.layers)]
-        values = [graph.state(f"v.{layer}", pages) for layer in range(config.layers)]
+        pools = tuple(
+            (graph.state(f"k.{layer}", pages), graph.state(f"v.{layer}", pages))
+            for layer in range(config.layers)
+        )
         positions, table = inputs["positions"], inputs["table"]
         tokens = Dim.symbol("T")
         with graph.at("/batch"):
@@ -69,7 +71,7 @@ class Decoder:
             positions,
             table,
             inputs["rows"],
-            tuple(zip(keys, values, strict=True)),
+            pools,
             sequence,
             visible,
         )

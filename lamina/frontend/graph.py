@@ -1,21 +1,18 @@
 """Builds `@forward`: arguments with their roles, operations with the node they came from."""
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import (
-    AnyFloat,
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
-    IntegerAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
     TensorType,
@@ -33,6 +30,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, tensor
 from lamina.errors import UnsupportedError
 from lamina.frontend.model import Weight, Weights
+from lamina.frontend.shown import shown
 
 _FLOATS: dict[str, Attribute] = {"f64": f64, "f32": f32, "f16": f16, "bf16": bf16}
 _ACTIVATIONS: dict[str, Callable[[SSAValue], Operation]] = {
@@ -52,9 +50,8 @@ class _Role:
     attributes: list[DictionaryAttr] = field(default_factory=list[DictionaryAttr])
     values: list[SSAValue] = field(default_factory=list[SSAValue])
 
-    def put(self, value: SSAValue, **attributes: str) -> None:
-        entries = {key.replace("_", "."): StringAttr(text) for key, text in attributes.items()}
-        self.attributes.append(DictionaryAttr(entries))
+    def put(self, value: SSAValue, attributes: Mapping[str, str]) -> None:
+        self.attributes.append(DictionaryAttr({k: StringAttr(v) for k, v in attributes.items()}))
         self.values.append(value)
 
 
@@ -99,23 +96,23 @@ class Graph:
         """Declare an input of the call; `role` says what it is in a ragged batch."""
         at = len(self._inputs.values)
         value = self._insert(tensor(element, dims), at, name)
-        self._inputs.put(value, lamina_input=name, **({"cache_role": role} if role else {}))
+        self._inputs.put(value, {"lamina.input": name} | ({"cache.role": role} if role else {}))
         return value
 
     def state(self, name: str, type: PagesType) -> SSAValue:
         """Declare a page pool, which must be given back by `update`."""
         at = len(self._inputs.values) + len(self._states.values)
         value = self._insert(type, at, name)
-        self._states.put(value, lamina_state=name)
+        self._states.put(value, {"lamina.state": name})
         return value
 
     def output(self, name: str, value: SSAValue) -> None:
         """Return `value` as the output `name`."""
-        self._outputs.put(value, lamina_output=name)
+        self._outputs.put(value, {"lamina.output": name})
 
     def update(self, name: str, value: SSAValue) -> None:
         """Return `value` as what the state `name` is after the call."""
-        self._updated.put(value, lamina_state=name)
+        self._updated.put(value, {"lamina.state": name})
 
     def weight(self, name: str, shape: tuple[int, ...]) -> SSAValue:
         """Return the argument for a weight as it is stored, of plain floats or `quant.blocks`.
@@ -123,10 +120,10 @@ class Graph:
         Raises `FormatError` if the file has no such tensor of that shape, `UnsupportedError` if
         its elements are not numbers that a graph can take.
         """
+        weight = self.weights.expect(name, shape)
         if name not in self._used:
-            type = self._stored_type(self.weights.expect(name, shape))
-            value = self._insert(type, len(self._block.args), name)
-            self._arguments.put(value, lamina_weight=name)
+            value = self._insert(self._stored_type(weight), len(self._block.args), name)
+            self._arguments.put(value, {"lamina.weight": name})
             self._used[name] = value
         return self._used[name]
 
@@ -139,12 +136,12 @@ class Graph:
             return value
         return self.add(nn.CastOp(value, f32), "w")
 
-    def linear(self, x: SSAValue, name: str, rows: int, bias: str | None = None) -> SSAValue:
-        """Return `x w^T + b`: x f32 [T, K], the weight `name` [rows, K], `bias` [rows]."""
-        columns = extents(x.type)[-1].constant
-        assert columns is not None
-        y = self.add(nn.DotGeneralOp(x, self.parameter(name, (rows, columns)), [(1, 1)]))
-        return y if bias is None else self.add_bias(y, self.parameter(bias, (rows,)))
+    def linear(
+        self, x: SSAValue, w: SSAValue, bias: SSAValue | None = None, *, k: int = 1
+    ) -> SSAValue:
+        """Return x f32 [T, K] times w f32 [N, K], plus `bias` [N]; `k` is the place of K in w."""
+        y = self.add(nn.DotGeneralOp(x, w, [(1, k)]))
+        return y if bias is None else self.add_bias(y, bias)
 
     def add_bias(self, x: SSAValue, bias: SSAValue) -> SSAValue:
         """Return x plus `bias` along the last dimension."""
@@ -159,14 +156,8 @@ class Graph:
         return self.add(nn.BroadcastOp(x, dims, extents(like.type)))
 
     def fill(self, value: float, like: SSAValue) -> SSAValue:
-        """Return a constant of the type of `like`, all its elements equal."""
-        element = nn.element(like)
-        attribute = (
-            IntegerAttr(int(value), element)
-            if isinstance(element, IntegerType)
-            else FloatAttr(value, cast("AnyFloat", element))
-        )
-        return self.add(nn.ConstantOp(attribute, like.type))
+        """Return a constant of the type of `like`, which is of f32, all its elements equal."""
+        return self.add(nn.ConstantOp(FloatAttr(value, f32), like.type))
 
     def listed(self, values: npt.NDArray[np.float32]) -> SSAValue:
         """Return a constant of these few finite numbers."""
@@ -178,9 +169,10 @@ class Graph:
         """Return the module; warn of tensors that were not used unless they are `ignored`."""
         unused = [n for n in self.weights if n not in self._used and not ignored(n)]
         if unused:
-            shown = ", ".join(unused[:_MOST_NAMED]) + (", …" if unused[_MOST_NAMED:] else "")
+            named = ", ".join(shown(name) for name in unused[:_MOST_NAMED])
+            rest = f" and {len(unused) - _MOST_NAMED} more" if unused[_MOST_NAMED:] else ""
             warnings.warn(
-                f"{self.weights.where}: {len(unused)} tensors are not used: {shown}", stacklevel=3
+                f"{self.weights.where}: tensors that are not used: {named}{rest}", stacklevel=3
             )
         results = [*self._outputs.values, *self._updated.values]
         self._block.add_op(ReturnOp(*results))

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn
+from lamina.dialects.tensors import extents
 from lamina.errors import FormatError
 from lamina.frontend.decoder import Decoder
 from lamina.frontend.graph import Graph
@@ -34,7 +35,7 @@ _GGUF_NAMES: Final[Mapping[str, str]] = {
 }
 """What GGUF calls the nodes of the model or of a layer."""
 _ROPE_DIVISORS: Final = "rope_freqs.weight"
-_BUFFERS: Final = ("rotary_emb.inv_freq",)
+_BUFFERS: Final = (".rotary_emb.inv_freq",)
 
 
 def build(config: ModelConfig, weights: Weights) -> ModuleOp:
@@ -49,11 +50,7 @@ def build(config: ModelConfig, weights: Weights) -> ModuleOp:
     for layer in range(config.layers):
         x = model.layer(layer, x, rotation)
     model.head(x)
-    return model.graph.finish(
-        lambda name: (
-            name.endswith(_BUFFERS) or (config.tied_embeddings and name == "lm_head.weight")
-        )
-    )
+    return model.graph.finish(model.ignores)
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,11 @@ class _Llama:
         if node == "lm_head":
             return node
         return f"model.{_path(node, layer)}".replace("/", ".")
+
+    def ignores(self, name: str) -> bool:
+        """Return whether a tensor may be left unused: a buffer, or a copy of the embedding."""
+        tied = self.config.tied_embeddings and name == "lm_head.weight"
+        return tied or name.endswith(_BUFFERS)
 
     def embed(self) -> SSAValue:
         config, graph = self.config, self.graph
@@ -134,12 +136,13 @@ class _Llama:
             return graph.add(nn.RmsNormOp(x, w, config.norm_eps), "h")
 
     def linear(self, x: SSAValue, node: str, layer: int, rows: int) -> SSAValue:
-        name = self.name(node, layer)
-        with self.graph.at(f"/{_path(node, layer)}"):
-            bias = f"{name}.bias"
-            return self.graph.linear(
-                x, f"{name}.weight", rows, bias if self.biased(node, bias) else None
-            )
+        graph, name = self.graph, self.name(node, layer)
+        columns = extents(x.type)[1].evaluate({})
+        with graph.at(f"/{_path(node, layer)}"):
+            w = graph.parameter(f"{name}.weight", (rows, columns))
+            biased = self.biased(node, f"{name}.bias")
+            bias = graph.parameter(f"{name}.bias", (rows,)) if biased else None
+            return graph.linear(x, w, bias)
 
     def biased(self, node: str, bias: str) -> bool:
         """Return whether a linear has a bias: a folder's settings say so, GGUF just has it."""
@@ -159,7 +162,9 @@ class _Llama:
         x = self.norm(x, "norm", None)
         with graph.at("/lm_head"):
             node = "embed_tokens" if config.tied_embeddings else "lm_head"
-            logits = graph.linear(x, f"{self.name(node, None)}.weight", config.vocab_size)
+            name = f"{self.name(node, None)}.weight"
+            w = graph.parameter(name, (config.vocab_size, config.hidden_size))
+            logits = graph.linear(x, w)
         graph.output("logits", logits)
 
 
