@@ -1,7 +1,7 @@
 """`lamina inspect`: what is in a model file."""
 
 from collections import Counter
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,10 +46,15 @@ def inspect(
 
 
 def _config(model: "Model") -> dict[str, Any]:
-    config = model.config
-    if not is_dataclass(config):
+    if model.config is None:
         return {}
-    return {k: v for k, v in asdict(config).items() if k != "metadata" and v is not None}
+    said = {f.name: getattr(model.config, f.name) for f in fields(model.config)}
+    del said["metadata"]
+    return {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in said.items()
+        if value is not None
+    }
 
 
 def _weights(model: "Model", each: bool) -> dict[str, Any]:
