@@ -126,7 +126,7 @@ def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, 
 
     Raises InputError naming the argument where a name, dtype, rank or extent does not fit.
     """
-    from lamina.errors import InputError  # noqa: PLC0415
+    from lamina.errors import InputError
 
     values: dict[str, int] = {}
     for binding in bindings:
@@ -158,7 +158,7 @@ NUMPY: dict[str, str] = {
 
 
 def _solve(binding: Binding, dim: Dim, size: int, values: dict[str, int]) -> None:
-    from lamina.errors import InputError  # noqa: PLC0415
+    from lamina.errors import InputError
 
     unknown = dim.symbols - values.keys()
     if len(unknown) == 1:
