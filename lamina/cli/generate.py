@@ -18,6 +18,9 @@ from lamina.cli.output import emit_json, working
 if TYPE_CHECKING:
     from lamina.runtime.llm import LLM
 
+Prompt = str | list[int]
+"""Text, or token ids taken as they are."""
+
 
 def generate(
     *,
@@ -93,19 +96,19 @@ def generate(
         "seed": seed,
         "stop": stop or [],
     }
-    prompts = [_as_message(llm, text) for text in prompt] if chat else prompt
+    prompts = [_as_message(llm, text) for text in prompt] if chat else list[Prompt](prompt)
     if json or len(prompts) > 1:
         _print_whole(llm, prompts, sampling, str(path) if json else None)
     else:
         _print_as_it_comes(llm, prompts[0], sampling)
 
 
-def _as_message(llm: "LLM", text: str) -> str:
-    messages = [{"role": "user", "content": text}]
-    return llm.tokenizer.apply_chat_template(messages, add_generation_prompt=True)
+def _as_message(llm: "LLM", text: str) -> Prompt:
+    # As ids, since a control token that the user spells out in a message is plain text.
+    return llm.tokenizer.encode_chat([{"role": "user", "content": text}])
 
 
-def _print_as_it_comes(llm: "LLM", prompt: str, sampling: dict[str, Any]) -> None:
+def _print_as_it_comes(llm: "LLM", prompt: Prompt, sampling: dict[str, Any]) -> None:
     try:
         for piece in llm.stream(prompt, **sampling):
             print(piece, end="", flush=True)
@@ -114,12 +117,12 @@ def _print_as_it_comes(llm: "LLM", prompt: str, sampling: dict[str, Any]) -> Non
 
 
 def _print_whole(
-    llm: "LLM", prompts: list[str], sampling: dict[str, Any], model: str | None
+    llm: "LLM", prompts: list[Prompt], sampling: dict[str, Any], model: str | None
 ) -> None:
     with working("Generating"):
         done = llm.generate(prompts, **sampling)
     if model is not None:
         emit_json({"model": model, "completions": [asdict(each) for each in done]})
         return
-    for prompt, completion in zip(prompts, done, strict=True):
-        print(f"== {prompt}\n{completion.text}\n")
+    for number, completion in enumerate(done, 1):
+        print(f"== {number}\n{completion.text}\n")
