@@ -1,7 +1,7 @@
 """What ships in the box, registered through the same hooks as everything else.
 
-A pass is listed by its spec alone: `fuse-rms-norm` is `FuseRmsNormPass` in
-`passes/fuse_rms_norm.py`.
+A pass is listed by its spec alone: `decompose-math` is `DecomposeMathPass` in
+`passes/decompose_math.py`.
 """
 
 from __future__ import annotations
