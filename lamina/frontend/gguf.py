@@ -30,8 +30,8 @@ _LARGEST_ALIGNMENT = 2**16
 _MOST_DIMS = 4
 _LONGEST_NAME = 63
 # A record's smallest size bounds its count by the file; these bound what a large file may ask for.
-_LEAST_PAIR_BYTES, _MOST_PAIRS = 14, 2**14
-_LEAST_TENSOR_BYTES, _MOST_TENSORS = 25, 2**15
+_LEAST_PAIR_BYTES, _LEAST_TENSOR_BYTES = 14, 25
+_MOST_RECORDS = 2**14
 
 _TOKENS = "tokenizer.ggml.tokens"
 _PER_TOKEN = {"tokenizer.ggml.token_type": np.int32, "tokenizer.ggml.scores": np.float32}
@@ -52,7 +52,7 @@ class GgufFile:
     tensors: Weights
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _TensorInfo:
     name: str
     kind: BlockType
@@ -70,8 +70,8 @@ def read_gguf(path: str | os.PathLike[str]) -> GgufFile:
     source = MappedFile(path)
     cursor = Cursor(source)
     version = _read_version(cursor)
-    tensor_count = _read_count(cursor, "tensor_count", _LEAST_TENSOR_BYTES, _MOST_TENSORS)
-    pair_count = _read_count(cursor, "kv_count", _LEAST_PAIR_BYTES, _MOST_PAIRS)
+    tensor_count = _read_count(cursor, "tensor_count", _LEAST_TENSOR_BYTES)
+    pair_count = _read_count(cursor, "kv_count", _LEAST_PAIR_BYTES)
     metadata = _read_metadata(cursor, pair_count)
     _check_vocabulary(source.path, metadata)
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
@@ -101,13 +101,13 @@ def _read_version(cursor: Cursor) -> int:
     return version
 
 
-def _read_count(cursor: Cursor, field: str, least_bytes: int, most: int) -> int:
+def _read_count(cursor: Cursor, field: str, least_bytes: int) -> int:
     cursor.field = field
     count = cursor.u64("count")
     if count * least_bytes > cursor.left:
         cursor.fail(f"{count} records do not fit in the {cursor.left} bytes left")
-    if count > most:
-        cursor.fail(f"expected at most {most} records, got {count}")
+    if count > _MOST_RECORDS:
+        cursor.fail(f"expected at most {_MOST_RECORDS} records, got {count}")
     return count
 
 

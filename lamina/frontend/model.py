@@ -45,7 +45,7 @@ PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
 _PLAIN_NAMES = {dtype: name for name, dtype in PLAIN_DTYPES.items()}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Weight:
     """A named tensor of a model file, as it is stored.
 

@@ -1,5 +1,6 @@
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -314,3 +315,14 @@ def test_a_broken_config_is_refused(text: bytes, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(text)
     with pytest.raises(FormatError, match=r"config\.json: "):
         config_from_folder(tmp_path)
+
+
+ODD = [None, True, 0, -1, 2**70, 1.5, 1e999, "", "x", [], [None], {}, {"type": 1}, {"factor": []}]
+
+
+@pytest.mark.parametrize("base", [LLAMA, GPT2, BERT], ids=["llama", "gpt2", "bert"])
+def test_odd_values_are_read_or_refused(base: dict[str, object], folder: Read) -> None:
+    for key in base | {"rope_scaling": 0, "rope_parameters": 0, "head_dim": 0, "auto_map": 0}:
+        for value in ODD:
+            with suppress(LaminaError):
+                assert folder({**base, key: value}).architecture == base["model_type"]
