@@ -40,9 +40,16 @@ PASSES: tuple[str, ...] = ()
 
 TARGETS: Mapping[str, str] = {}
 
-FRONTENDS: Mapping[str, str] = {}
+FRONTENDS: Mapping[str, str] = {
+    "gguf": "lamina.frontend.readers:GgufFrontend",
+    "huggingface": "lamina.frontend.readers:HuggingFaceFrontend",
+}
 
-CONVERTERS: Mapping[str, str] = {}
+CONVERTERS: Mapping[str, str] = {
+    "bert": "lamina.frontend.bert:build",
+    "gpt2": "lamina.frontend.gpt2:build",
+    "llama": "lamina.frontend.llama:build",
+}
 
 
 @hookimpl
@@ -78,7 +85,7 @@ def register_targets() -> Mapping[str, Callable[[], type[Target]]]:
 @hookimpl
 def register_frontends() -> Mapping[str, Callable[[], Any]]:
     """The readers of model files."""
-    return _table(FRONTENDS)
+    return {name: _frontend(where) for name, where in FRONTENDS.items()}
 
 
 @hookimpl
@@ -89,6 +96,15 @@ def register_converters() -> Mapping[str, Callable[[], Any]]:
 
 def _table(table: Mapping[str, str]) -> Mapping[str, Callable[[], Any]]:
     return {name: lazy(where) for name, where in table.items()}
+
+
+def _frontend(where: str) -> Callable[[], Any]:
+    def make() -> Any:
+        from lamina.plugins import manager
+
+        return lazy(where)()(manager.converters())
+
+    return make
 
 
 def _merged(tables: tuple[str, ...]) -> Mapping[Any, Any]:
