@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
+    TensorType,
 )
 from xdsl.ir import Attribute
 
@@ -35,13 +36,19 @@ _FLOATS: dict[type[Attribute], np.dtype[Any]] = {
 
 
 def dtype_of(type: Attribute) -> np.dtype[Any]:
-    """Return the dtype of a scalar's, vector's or memref's elements; `index` is int64."""
-    element = element_of(type)
+    """Return the dtype of a scalar's, tensor's, vector's or memref's elements; `index` is int64."""
+    element = _element(type)
     if isinstance(element, IntegerType):
         return _integer(cast("IntegerType[Any, Any]", element))
     if element.__class__ in _FLOATS:
         return _FLOATS[element.__class__]
     raise LoweringError(f"reference has no element type {element}")
+
+
+def _element(type: Attribute) -> Attribute:
+    if isinstance(type, TensorType):
+        return cast("TensorType[Attribute]", type).get_element_type()
+    return element_of(type)
 
 
 def unsigned(x: Any) -> Any:

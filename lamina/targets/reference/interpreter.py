@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, SymbolOpInterface
 
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 
 Value = Any
@@ -33,17 +36,17 @@ class Interpreter:
     """One run of a module or kernel: the values so far, and what its meanings share.
 
     `meanings` says what each operation computes; a terminator needs none: its operands are the
-    result of its region. `program` and `workers` are set while a kernel runs; `failed` is the
-    node of the first check that did not hold.
+    result of its region. `extents` are the values of the symbols that types name. `program` is
+    set while a kernel runs; `failed` is the node of the first check that did not hold.
     """
 
     def __init__(
         self, meanings: Mapping[type[Operation], Meaning], module: Operation | None = None
     ) -> None:
         self.meanings = meanings
-        self.symbols = _symbols(module)
+        self.named = _symbols(module)
+        self.extents: dict[str, int] = {}
         self.program: tuple[int, ...] = ()
-        self.workers = 1
         self.failed: str | None = None
         self._values: dict[SSAValue, Value] = {}
         self._steps: dict[Block, tuple[_Step, ...]] = {}
@@ -83,13 +86,23 @@ class Interpreter:
 
     def symbol(self, name: str) -> Operation:
         """Return the module's operation of that name; LoweringError if it has none."""
-        if name not in self.symbols:
+        if name not in self.named:
             raise LoweringError(f"the module has no symbol @{name}")
-        return self.symbols[name]
+        return self.named[name]
 
     def call(self, name: str, args: Sequence[Value]) -> tuple[Value, ...]:
-        """Run the function `name` of the module."""
-        return self.run_region(self.symbol(name).regions[0], args)
+        """Run a function or group of the module, its symbols bound by the arguments' shapes."""
+        body = self.symbol(name).regions[0]
+        outer = self.extents
+        self.extents = {**outer, **bind(tuple(a.type for a in body.block.args), args)}
+        try:
+            return self.run_region(body, args)
+        finally:
+            self.extents = outer
+
+    def shape(self, type: Attribute) -> tuple[int, ...]:
+        """Return a tensor type's shape under the present values of its symbols."""
+        return tuple(extent.evaluate(self.extents) for extent in extents(type))
 
     def _prepare(self, block: Block) -> tuple[_Step, ...]:
         last = _last_uses(block)
@@ -103,6 +116,36 @@ class Interpreter:
         if meaning is None and not op.has_trait(IsTerminator):
             raise LoweringError(f"reference has no meaning for {op.name}")
         return meaning
+
+
+def bind(types: Sequence[Attribute], values: Sequence[Value]) -> dict[str, int]:
+    """Return the symbols' values that make the types of tensors fit their arrays.
+
+    An extent with one unknown symbol, of which it is a linear function, gives that symbol's
+    value. LoweringError if an extent cannot fit.
+    """
+    pending = [
+        (extent, size)
+        for type, value in zip(types, values, strict=True)
+        if isinstance(type, TensorType)
+        for extent, size in zip(extents(cast("Attribute", type)), value.shape, strict=True)
+        if extent.symbols
+    ]
+    found: dict[str, int] = {}
+    for extent, size in sorted(pending, key=lambda each: len(each[0].symbols)):
+        _solve(extent, size, found)
+    return found
+
+
+def _solve(extent: Dim, size: int, found: dict[str, int]) -> None:
+    unknown = extent.symbols - found.keys()
+    if len(unknown) == 1:
+        (name,) = unknown
+        zero, one = (extent.evaluate({**found, name: n}) for n in (0, 1))
+        if one != zero:
+            found[name] = (size - zero) // (one - zero)
+    if extent.symbols <= found.keys() and extent.evaluate(found) != size:
+        raise LoweringError(f"an array has {size} elements where {extent} is expected")
 
 
 Meaning = Callable[[Interpreter, Any, tuple[Value, ...]], Sequence[Value]]

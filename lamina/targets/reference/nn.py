@@ -1,0 +1,40 @@
+"""What `nn` computes: the tables of its parts, calls of groups and functions, and switches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects import func
+from xdsl.ir import Operation
+
+from lamina.dialects import nn, tile
+from lamina.dialects.dims import parse_dim
+from lamina.targets.reference import nn_composites, nn_elementwise, nn_shapes, nn_sums
+from lamina.targets.reference.interpreter import Interpreter, Meaning
+
+Args = tuple[Any, ...]
+
+
+def _call(run: Interpreter, op: nn.CallOp | func.CallOp, args: Args) -> tuple[Any, ...]:
+    return run.call(op.callee.string_value(), args)
+
+
+def _switch(run: Interpreter, op: nn.SwitchOp, args: Args) -> tuple[Any, ...]:
+    return run.run_region(op.branches[branch_of(run, op.value.data, tile.values(op.bounds))])
+
+
+def branch_of(run: Interpreter, value: str, bounds: tuple[int, ...]) -> int:
+    """Return which branch a switch over the extent `value` takes: the first that holds it."""
+    size = parse_dim(value).evaluate(run.extents)
+    return sum(size > bound for bound in bounds)
+
+
+MEANINGS: dict[type[Operation], Meaning] = {
+    **nn_elementwise.MEANINGS,
+    **nn_shapes.MEANINGS,
+    **nn_sums.MEANINGS,
+    **nn_composites.MEANINGS,
+    nn.CallOp: _call,
+    func.CallOp: _call,
+    nn.SwitchOp: _switch,
+}

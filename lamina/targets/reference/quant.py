@@ -1,0 +1,105 @@
+"""What `quant` computes: blocks taken apart and packed, 8-bit activations, exact block products."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.ir import Operation
+
+from lamina.dialects import quant
+from lamina.dialects.quant import BLOCK, ROWS, BlocksType
+from lamina.dialects.tensors import extents
+from lamina.targets.reference import numerics
+from lamina.targets.reference.blocks import Quants, take_apart, values_of
+from lamina.targets.reference.dtypes import Array
+from lamina.targets.reference.interpreter import Interpreter, Meaning
+
+Args = tuple[Any, ...]
+
+
+def _quantize(run: Interpreter, op: quant.QuantizeOp, args: Args) -> tuple[Any, Any, Any]:
+    (x,) = args
+    blocks = x.astype(np.float32).reshape(len(x), x.shape[1] // BLOCK, BLOCK)
+    d = np.abs(blocks).max(-1) / np.float32(127)
+    scaled = np.where(d[..., None] == 0, np.float32(0), blocks / d[..., None])
+    q = np.maximum(numerics.cast(scaled, np.dtype(np.int8)), np.int8(-127))
+    s = d * q.sum(-1, dtype=np.int32).astype(np.float32)
+    return q.reshape(x.shape), d, s
+
+
+def _pack(run: Interpreter, op: quant.PackOp, args: Args) -> tuple[Any, ...]:
+    parts = take_apart(cast("BlocksType", op.w.type).format.data, args[0])
+    bits = int(extents(op.q.type)[2].evaluate({}))
+    scales = [parts.scale] if parts.offset is None else [parts.scale, parts.offset]
+    return _tiles(parts.quants, bits), *(_lanes(each) for each in scales)
+
+
+def _tiles(quants: Array, bits: int) -> Array:
+    """Return quants [N, K / 32, 32] as `[N / 16, K / 32, bits, 16, 4]`, padded with zeros."""
+    blocks = quants.shape[1]
+    groups = _padded(quants).view(np.uint32).reshape(-1, ROWS, blocks, BLOCK // 4)
+    tiles = np.ascontiguousarray(groups.transpose(0, 2, 3, 1))
+    if bits == 4:
+        low, high = tiles[:, :, 0::2], tiles[:, :, 1::2]
+        tiles = low | high << np.uint32(4)
+    return tiles.view(np.int8).reshape(-1, blocks, bits, ROWS, 4)
+
+
+def _lanes(scales: Array) -> Array:
+    """Return numbers [N, K / 32] as `[N / 16, K / 32, 16]`, padded with zeros."""
+    tiles = _padded(scales).reshape(-1, ROWS, scales.shape[1])
+    return np.ascontiguousarray(tiles.transpose(0, 2, 1))
+
+
+def _padded(x: Array) -> Array:
+    missing = -len(x) % ROWS
+    if not missing:
+        return np.ascontiguousarray(x)
+    return np.concatenate([x, np.zeros((missing, *x.shape[1:]), x.dtype)])
+
+
+def _parts(op: quant.DequantizeOp | quant.LinearOp, w: Args, rows: int) -> Quants:
+    """Return the weight that the operands `w` hold, whichever form it is in."""
+    if isinstance(kind := op.w[0].type, BlocksType):
+        return take_apart(kind.format.data, w[0])
+    tiles, blocks, bits = w[0].shape[:3]
+    packed = np.ascontiguousarray(w[0]).view(np.uint8)
+    if bits == 4:
+        both = np.stack([packed & 15, packed >> 4], axis=3)
+        packed = both.reshape(tiles, blocks, 8, ROWS, 4)
+    quants = packed.transpose(0, 3, 1, 2, 4).reshape(tiles * ROWS, blocks, BLOCK)
+    scales = [each.transpose(0, 2, 1).reshape(tiles * ROWS, blocks)[:rows] for each in w[1:]]
+    offset = scales[1] if op.has_offset else None
+    return Quants(quants[:rows], scales[0], offset, op.zero.value.data)
+
+
+def _dequantize(run: Interpreter, op: quant.DequantizeOp, args: Args) -> tuple[Any]:
+    return (values_of(_parts(op, args, run.shape(op.y.type)[0])),)
+
+
+def _linear(run: Interpreter, op: quant.LinearOp, args: Args) -> tuple[Any]:
+    q, d, s, *w = args
+    tokens, rows = run.shape(op.y.type)
+    parts = _parts(op, tuple(w), rows)
+    scale = parts.scale.astype(np.float32)
+    offset = scale * np.float32(-parts.zero)
+    if parts.offset is not None:
+        offset = offset + parts.offset.astype(np.float32)
+    shifted = parts.zero != 0 or parts.offset is not None
+    q = q.reshape(tokens, d.shape[1], BLOCK).astype(np.float32)
+    y = np.zeros((tokens, rows), np.float32)
+    for k in range(q.shape[1]):
+        sums = q[:, k] @ parts.quants[:, k].astype(np.float32).T
+        y = numerics.fma(sums, scale[:, k] * d[:, k, None], y)
+        if shifted:
+            y = numerics.fma(offset[:, k], s[:, k, None], y)
+    return (y,)
+
+
+MEANINGS: dict[type[Operation], Meaning] = {
+    quant.QuantizeOp: _quantize,
+    quant.PackOp: _pack,
+    quant.DequantizeOp: _dequantize,
+    quant.LinearOp: _linear,
+}
