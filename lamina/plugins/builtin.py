@@ -28,6 +28,9 @@ DIALECTS: Mapping[str, str] = {
 }
 
 MEANINGS: tuple[str, ...] = (
+    "lamina.targets.reference.nn:MEANINGS",
+    "lamina.targets.reference.quant:MEANINGS",
+    "lamina.targets.reference.cache:MEANINGS",
     "lamina.targets.reference.arith:MEANINGS",
     "lamina.targets.reference.math:MEANINGS",
     "lamina.targets.reference.scf:MEANINGS",
