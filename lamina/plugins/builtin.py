@@ -39,7 +39,7 @@ MEANINGS: tuple[str, ...] = (
 
 DECOMPOSITIONS: tuple[str, ...] = ()
 
-PASSES: tuple[str, ...] = ()
+PASSES: tuple[str, ...] = ("plan-memory", "verify-plan")
 
 TARGETS: Mapping[str, str] = {}
 

@@ -1,0 +1,199 @@
+"""Give every intermediate buffer its place in one arena, at an offset over the symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from typing import Final, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from lamina.dialects.dims import Atom, Dim
+from lamina.dialects.plan import ALIGNMENT, AllocOp, ArenaOp, BufferType, ViewOp
+from lamina.passes.live_ranges import LiveRanges, live_ranges
+
+_NOMINAL: Final = 64
+"""The value of every symbol where sizes that cannot be compared for all values are compared."""
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """No `plan.alloc` is left: each is a view of one arena, shared by buffers never live at once.
+
+    Buffers are placed one after another, largest first, each at the lowest end of an earlier one
+    where it provably meets no buffer that is live with it (Pisarchyk and Lee 2020, with extents
+    for numbers). A kernel's result takes the place of an operand that it may overwrite.
+    """
+
+    name = "plan-memory"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite every function in place."""
+        for function in [each for each in op.ops if isinstance(each, FuncOp)]:
+            for each in reversed([o for o in function.walk() if isinstance(o, AllocOp | ViewOp)]):
+                if not each.y.uses:
+                    Rewriter.erase_op(each)
+            if any(isinstance(each, AllocOp) for each in function.walk()):
+                _plan(function)
+
+
+def arena_bytes(function: FuncOp) -> Dim:
+    """Return the size of the arena of a planned function; 0 without one."""
+    arenas = [op for op in function.body.block.ops if isinstance(op, ArenaOp)]
+    return reduce(Dim.__add__, (_bytes(arena.y) for arena in arenas), Dim.of(0))
+
+
+def arena_report(module: ModuleOp, symbols: Mapping[str, int]) -> dict[str, int]:
+    """Return bytes for these extents: `arena`, `sum` of all buffers, `largest_live` at one time.
+
+    `largest_live` is what no plan could go below without doing work in place.
+    """
+    report = {"arena": 0, "sum": 0, "largest_live": 0}
+    for function in [op for op in module.ops if isinstance(op, FuncOp)]:
+        ranges = live_ranges(function)
+        sizes = [_bytes(buffer).evaluate(symbols) for buffer in ranges.buffers]
+        live = [sum(size for i, size in enumerate(sizes) if at >> i & 1) for at in ranges.live_at]
+        report["arena"] += arena_bytes(function).evaluate(symbols)
+        report["sum"] += sum(sizes)
+        report["largest_live"] = max(report["largest_live"], *live, 0)
+    return report
+
+
+def _plan(function: FuncOp) -> None:
+    ranges = live_ranges(function)
+    best = min((_place(ranges, order) for order in _ORDERS), key=lambda plan: _nominal(plan.size))
+    arena = ArenaOp(best.size)
+    arena.y.name_hint = "arena"
+    Rewriter.insert_op(arena, InsertPoint.at_start(function.body.block))
+    for buffer, offset in zip(ranges.buffers, best.offsets, strict=True):
+        alloc = cast("AllocOp", buffer.owner)
+        Rewriter.replace_op(alloc, ViewOp(arena.y, offset, alloc.y.type))
+
+
+@dataclass
+class _Placement:
+    """Offsets found so far, by buffer."""
+
+    ranges: LiveRanges
+    sizes: list[Dim]
+    found: dict[int, Dim] = field(default_factory=dict[int, Dim])
+    ends: dict[int, Dim] = field(default_factory=dict[int, Dim])
+
+    @property
+    def offsets(self) -> list[Dim]:
+        """The offset of each buffer."""
+        return [self.found[i] for i in range(len(self.sizes))]
+
+    @property
+    def size(self) -> Dim:
+        """The bytes that all of them take."""
+        return _upper(self.ends.values())
+
+    def put(self, i: int) -> None:
+        """Place buffer i below everything it meets, or else above."""
+        rivals = [j for j in self.found if self.ranges.masks[i] & self.ranges.masks[j]]
+        shared = self._shared(i, rivals)
+        offset = self._lowest(i, rivals) if shared is None else shared
+        self.found[i], self.ends[i] = offset, offset + self.sizes[i]
+
+    def _shared(self, i: int, rivals: Sequence[int]) -> Dim | None:
+        partners = [j for j in rivals if {(i, j), (j, i)} & self.ranges.in_place]
+        for offset in dict.fromkeys(self.found[j] for j in partners):
+            same = {j for j in partners if self.found[j] == offset}
+            if self._fits(i, offset, [j for j in rivals if j not in same]):
+                return offset
+        return None
+
+    def _lowest(self, i: int, rivals: Sequence[int]) -> Dim:
+        ends = {str(self.ends[j]): self.ends[j] for j in rivals}
+        for offset in sorted((Dim.of(0), *ends.values()), key=_nominal):
+            if self._fits(i, offset, rivals):
+                return offset
+        return _upper(self.ends[j] for j in rivals)
+
+    def _fits(self, i: int, offset: Dim, rivals: Iterable[int]) -> bool:
+        end = offset + self.sizes[i]
+        return all(_at_most(self.ends[j], offset) or _at_most(end, self.found[j]) for j in rivals)
+
+
+def _place(ranges: LiveRanges, order: Callable[[LiveRanges, int], int]) -> _Placement:
+    sizes = [_rounded(_bytes(buffer)) for buffer in ranges.buffers]
+    placement = _Placement(ranges, sizes)
+    # A buffer's offset may hold only symbols that are bound where it is first used.
+    key = [(ranges.phases[i], order(ranges, i)) for i in range(len(sizes))]
+    for i in sorted(range(len(sizes)), key=key.__getitem__):
+        placement.put(i)
+    return placement
+
+
+def _largest_first(ranges: LiveRanges, i: int) -> int:
+    return -_nominal(_bytes(ranges.buffers[i]))
+
+
+def _longest_first(ranges: LiveRanges, i: int) -> int:
+    return -ranges.masks[i].bit_count()
+
+
+def _as_they_come(ranges: LiveRanges, i: int) -> int:
+    return i
+
+
+_ORDERS: Final = (_largest_first, _as_they_come, _longest_first)
+
+
+def _bytes(buffer: SSAValue) -> Dim:
+    return cast("BufferType", buffer.type).bytes
+
+
+def _rounded(size: Dim) -> Dim:
+    rounded = size.ceildiv(ALIGNMENT) * ALIGNMENT
+    return rounded if _at_most(Dim.of(0), rounded) else rounded.maximum(0)
+
+
+@lru_cache(maxsize=4096)
+def _nominal(dim: Dim) -> int:
+    return dim.evaluate(dict.fromkeys(dim.symbols, _NOMINAL))
+
+
+def _upper(ends: Iterable[Dim]) -> Dim:
+    """Return the least extent known that is at least every one of `ends`."""
+    top: list[Dim] = []
+    for end in ends:
+        if not any(_at_most(end, other) for other in top):
+            top = [other for other in top if not _at_most(other, end)] + [end]
+    return reduce(Dim.maximum, sorted(top, key=str), Dim.of(0)) if len(top) != 1 else top[0]
+
+
+@lru_cache(maxsize=4096)
+def _at_most(a: Dim, b: Dim) -> bool:
+    return _plainly_positive(b - a)
+
+
+def _plainly_positive(d: Dim) -> bool:
+    """Whether no coefficient of `d` is negative and no atom can be, max(a, b) taken as a or b."""
+    terms = d.terms
+    if all(c >= 0 and all(map(_never_negative, atoms)) for c, atoms in terms):
+        return True
+    for c, atoms in terms:
+        if c > 0 and len(atoms) == 1 and not isinstance(atoms[0], str) and atoms[0][0] == "max":
+            _, a, b = atoms[0]
+            rest = d - a.maximum(b) * c
+            return _plainly_positive(rest + a * c) or _plainly_positive(rest + b * c)
+    return False
+
+
+def _never_negative(atom: Atom) -> bool:
+    if isinstance(atom, str):
+        return True
+    name, a, b = atom
+    if name == "max":
+        return _plainly_positive(a) or _plainly_positive(b)
+    if name == "min":
+        return _plainly_positive(a) and _plainly_positive(b)
+    return (b.constant or 0) > 0 and (name == "mod" or _plainly_positive(a))

@@ -1,0 +1,294 @@
+"""Prove that a plan never reads what it has not written or has since written over.
+
+The proof follows the plan as it runs, branch by branch, and keeps for every buffer the bytes that
+hold its contents. It knows nothing of how the plan was made: ranges, aliases and overlaps are
+found again from the accesses and the offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects.bounds import proves_at_most, proves_multiple
+from lamina.dialects.dims import Dim
+from lamina.dialects.plan import (
+    ALIGNMENT,
+    AllocOp,
+    ArenaOp,
+    BindOp,
+    BufferType,
+    CallOp,
+    HostOp,
+    LaunchOp,
+    ReturnOp,
+    SwitchOp,
+    ViewOp,
+)
+from lamina.dialects.tile import KernelOp, pairs
+from lamina.errors import LoweringError
+
+_READ_ONLY = ("lamina.input", "lamina.packed", "lamina.weight")
+
+
+@dataclass(frozen=True)
+class VerifyPlanPass(ModulePass):
+    """The module is as before, and these facts are proved for all values of its symbols.
+
+    Every view lies in what it is a view of, and in the arena at a multiple of 64 bytes. A read
+    finds all its bytes written, on every path, and not written over since. Kernels of one launch
+    do not touch what one of them writes, but for the pairs that a kernel may do in place. Outputs
+    are written, inputs are not. Otherwise a `LoweringError` names the call and the buffers.
+    """
+
+    name = "verify-plan"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Check every function that holds a plan; change nothing."""
+        kernels = {each.sym_name.data: each for each in op.ops if isinstance(each, KernelOp)}
+        for function in [each for each in op.ops if isinstance(each, FuncOp)]:
+            last = function.body.blocks.last
+            if last is not None and isinstance(last.last_op, ReturnOp):
+                _Proof(kernels, function).run()
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Bytes `start` to `end` of `base`, as a part of the contents of `root`.
+
+    `base` is the arena, an alloc or an argument; `root` is the view of the arena, or `base`.
+    """
+
+    root: SSAValue
+    base: SSAValue
+    start: Dim
+    end: Dim
+
+    def disjoint(self, other: _Place) -> bool:
+        """Return whether no byte can be in both."""
+        return self.base is not other.base or (
+            proves_at_most(self.end, other.start) or proves_at_most(other.end, self.start)
+        )
+
+    def same(self, other: _Place) -> bool:
+        """Return whether these are the same bytes."""
+        return (self.base, self.start, self.end) == (other.base, other.start, other.end)
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """One operand of a call: what it is to the caller, where, and whether it reads and writes."""
+
+    call: str
+    value: SSAValue
+    place: _Place
+    reads: bool
+    writes: bool
+
+
+_Pieces = tuple[tuple[Dim, Dim], ...]
+
+
+@dataclass
+class _Contents:
+    """Which bytes of each buffer hold what was written to it, and who wrote over the others."""
+
+    held: dict[SSAValue, _Pieces] = field(default_factory=dict[SSAValue, _Pieces])
+    bases: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    lost: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+
+    def copy(self) -> _Contents:
+        """Return contents that change apart from these."""
+        return _Contents(dict(self.held), dict(self.bases), dict(self.lost))
+
+    def holds(self, place: _Place) -> bool:
+        """Return whether all bytes of `place` hold what was written."""
+        return place.start == place.end or any(
+            proves_at_most(start, place.start) and proves_at_most(place.end, end)
+            for start, end in self.held.get(place.root, ())
+        )
+
+    def write(self, place: _Place, who: str) -> None:
+        """Note that `who` wrote `place`: whatever else lay there is lost."""
+        for root, pieces in self.held.items():
+            if root is place.root or self.bases[root] is not place.base:
+                continue
+            kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, *p)))
+            if kept != pieces:
+                self.held[root] = kept
+                self.lost[root] = f"{who} wrote {_named(place.root)} over it"
+        self.bases[place.root] = place.base
+        self.held[place.root] = _joined((*self.held.get(place.root, ()), (place.start, place.end)))
+
+    @staticmethod
+    def meet(branches: Iterable[_Contents]) -> _Contents:
+        """Return what holds whichever of the branches ran."""
+        first, *rest = branches
+        met = first.copy()
+        for other in rest:
+            met.lost |= other.lost
+            met.held = {
+                root: tuple(piece for piece in pieces if piece in other.held.get(root, ()))
+                for root, pieces in met.held.items()
+            }
+        return met
+
+
+@dataclass
+class _Proof:
+    kernels: Mapping[str, KernelOp]
+    function: FuncOp
+    places: dict[SSAValue, _Place] = field(default_factory=dict[SSAValue, _Place])
+    read_only: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    def run(self) -> None:
+        """Follow the plan from its arguments to its outputs."""
+        contents, outputs = _Contents(), list[SSAValue]()
+        block = self.function.body.block
+        attributes = self.function.arg_attrs.data if self.function.arg_attrs else ()
+        for i, arg in enumerate(block.args):
+            if not isinstance(arg.type, BufferType):
+                raise self._error(f"argument {i} is {arg.type}, expected a buffer")
+            self._root(arg)
+            names = frozenset(attributes[i].data) if attributes else frozenset[str]()
+            if "lamina.output" in names:
+                outputs.append(arg)
+                continue
+            contents.write(self.places[arg], "the caller")
+            if any(key in names for key in _READ_ONLY):
+                self.read_only.add(arg)
+        contents = self._follow(block, contents)
+        for arg in outputs:
+            if not contents.holds(self.places[arg]):
+                raise self._error(f"the output {_named(arg)} is not wholly written")
+
+    def _follow(self, block: Block, contents: _Contents) -> _Contents:
+        for op in block.ops:
+            if isinstance(op, AllocOp | ArenaOp):
+                self._root(op.y)
+            elif isinstance(op, ViewOp):
+                self._view(op)
+            elif isinstance(op, SwitchOp):
+                contents = _Contents.meet(
+                    [self._follow(branch.block, contents.copy()) for branch in op.branches]
+                )
+            elif isinstance(op, LaunchOp | HostOp | BindOp):
+                self._step(op, contents)
+            elif not isinstance(op, ReturnOp):
+                raise self._error(f"{op.name} is no operation of a plan")
+        return contents
+
+    def _root(self, value: SSAValue) -> None:
+        self.places[value] = _Place(value, value, Dim.of(0), _bytes(value))
+
+    def _view(self, op: ViewOp) -> None:
+        whole, size = self.places[op.x], _bytes(op.y)
+        offset = Dim.of(op.offset.data)
+        arena = isinstance(op.x.owner, ArenaOp)
+        if not (proves_at_most(Dim.of(0), offset) and proves_at_most(offset + size, _bytes(op.x))):
+            raise self._error(
+                f"cannot prove that {_named(op.y)}, {size} bytes at {offset}, "
+                f"lies within the {_bytes(op.x)} bytes of {_named(op.x)}"
+            )
+        if arena and not proves_multiple(offset, ALIGNMENT):
+            raise self._error(
+                f"the offset {offset} of {_named(op.y)} is no multiple of {ALIGNMENT} bytes"
+            )
+        start = whole.start + offset
+        root = op.y if arena else whole.root
+        self.places[op.y] = _Place(root, whole.base, start, start + size)
+
+    def _step(self, op: LaunchOp | HostOp | BindOp, contents: _Contents) -> None:
+        calls = op.calls if isinstance(op, LaunchOp) else (op,)
+        touched = [self._touches(call) for call in calls]
+        for call, touches in zip(calls, touched, strict=True):
+            self._check_one(touches, self._in_place(call))
+        for one, other in combinations(touched, 2):
+            for a in one:
+                for b in other:
+                    self._check_two(a, b)
+        touches = [touch for each in touched for touch in each]
+        for touch in touches:
+            if touch.reads and not contents.holds(touch.place):
+                why = contents.lost.get(touch.place.root, "nothing wrote all of it")
+                raise self._error(f"{touch.call} reads {_named(touch.value)}, but {why}")
+        for touch in touches:
+            if touch.writes:
+                if touch.place.root in self.read_only:
+                    raise self._error(f"{touch.call} writes the input {_named(touch.place.root)}")
+                contents.write(touch.place, touch.call)
+
+    def _touches(self, op: Operation) -> list[_Touch]:
+        name, access = self._accesses(op)
+        if len(access) != len(op.operands):
+            raise self._error(f"{name} takes {len(access)} buffers, got {len(op.operands)}")
+        for value in op.operands:
+            if isinstance(value.owner, ArenaOp):
+                raise self._error(f"{name} takes the arena itself")
+        return [
+            _Touch(name, value, self.places[value], each != "write", each != "read")
+            for value, each in zip(op.operands, access, strict=True)
+        ]
+
+    def _accesses(self, op: Operation) -> tuple[str, list[str]]:
+        if isinstance(op, CallOp):
+            name = op.callee.string_value()
+            if name not in self.kernels:
+                raise self._error(f"there is no kernel @{name}")
+            return f"@{name}", [each.data for each in self.kernels[name].access]
+        if isinstance(op, HostOp):
+            return f"@{op.callee.string_value()}", [each.data for each in op.access]
+        return op.name, ["read"]
+
+    def _in_place(self, op: Operation) -> frozenset[tuple[int, int]]:
+        if not isinstance(op, CallOp):
+            return frozenset()
+        listed = pairs(self.kernels[op.callee.string_value()].aliases)
+        return frozenset((min(pair), max(pair)) for pair in listed)
+
+    def _check_one(self, touches: list[_Touch], in_place: frozenset[tuple[int, int]]) -> None:
+        for (i, a), (j, b) in combinations(enumerate(touches), 2):
+            if not ((i, j) in in_place and a.place.same(b.place)):
+                self._check_two(a, b)
+
+    def _check_two(self, a: _Touch, b: _Touch) -> None:
+        if (a.writes or b.writes) and not a.place.disjoint(b.place):
+            a, b = (a, b) if a.writes else (b, a)
+            raise self._error(
+                f"{a.call} writes {_shown(a)} while {b.call} "
+                f"{'writes' if b.writes else 'reads'} {_shown(b)}: they may overlap"
+            )
+
+    def _error(self, text: str) -> LoweringError:
+        return LoweringError(f"the plan of @{self.function.sym_name.data}: {text}")
+
+
+def _joined(pieces: _Pieces) -> _Pieces:
+    """Return the pieces with those put together that follow one another."""
+    found = {piece: None for piece in pieces if piece[0] != piece[1]}
+    for start, middle in found:
+        for other, end in found:
+            if middle == other:
+                del found[start, middle], found[other, end]
+                return _joined((*found, (start, end)))
+    return tuple(found)
+
+
+def _bytes(value: SSAValue) -> Dim:
+    return cast("BufferType", value.type).bytes
+
+
+def _shown(touch: _Touch) -> str:
+    return f"{_named(touch.value)} (bytes {touch.place.start} to {touch.place.end})"
+
+
+def _named(value: SSAValue) -> str:
+    return f"%{value.name_hint}" if value.name_hint else f"a buffer of {value.type}"
