@@ -37,9 +37,9 @@ MEANINGS: tuple[str, ...] = (
     "lamina.targets.reference.tile:MEANINGS",
 )
 
-DECOMPOSITIONS: tuple[str, ...] = ()
+DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
 
-PASSES: tuple[str, ...] = ("plan-memory", "verify-plan")
+PASSES: tuple[str, ...] = ("decompose-composites", "plan-memory", "verify-plan")
 
 TARGETS: Mapping[str, str] = {}
 

@@ -1,0 +1,1 @@
+"""How each composite operation is spelt in primitives, one pattern each."""
