@@ -30,8 +30,8 @@ _INPUTS: dict[str, tuple[str, ...]] = {
 class Decoder:
     """A ragged batch of T tokens of S sequences, as arguments of `@forward`, all i32.
 
-    `pools` are the keys and values of each layer; `sequence` is the sequence of each token, and
-    `visible` [T, heads of a pool, queries of each, B * PAGE] tells which keys a token may see.
+    `sequence` is the sequence of each token, and `visible` [T, heads of a pool, queries of each,
+    B * PAGE] tells which keys a token may see.
     """
 
     graph: Graph
@@ -40,19 +40,13 @@ class Decoder:
     positions: SSAValue
     table: SSAValue
     rows: SSAValue
-    pools: tuple[tuple[SSAValue, SSAValue], ...]
     sequence: SSAValue
     visible: SSAValue
 
     @staticmethod
     def begin(graph: Graph, config: ModelConfig) -> "Decoder":
-        """Declare the inputs and page pools of a decoder of `config`."""
+        """Declare the inputs of a decoder of `config`."""
         inputs = {name: graph.input(name, i32, dims, name) for name, dims in _INPUTS.items()}
-        pages = PagesType.of(f32, "pages", config.kv_heads, PAGE, config.head_dim, 0)
-        pools = tuple(
-            (graph.state(f"k.{layer}", pages), graph.state(f"v.{layer}", pages))
-            for layer in range(config.layers)
-        )
         positions, table = inputs["positions"], inputs["table"]
         tokens = Dim.symbol("T")
         with graph.at("/batch"):
@@ -71,7 +65,6 @@ class Decoder:
             positions,
             table,
             inputs["rows"],
-            pools,
             sequence,
             visible,
         )
@@ -84,11 +77,11 @@ class Decoder:
     def attention(self, layer: int, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
         """Return what q [T, H, D] sees of the pages with k and v [T, G, D] put in: [T, H * D].
 
-        The pools of `layer` become updated states.
+        The pools of `layer` become states.
         """
         graph, config = self.graph, self.config
-        keys = self._cached(f"k.{layer}", self.pools[layer][0], k)
-        values = self._cached(f"v.{layer}", self.pools[layer][1], v)
+        keys = self._cached(f"k.{layer}", k)
+        values = self._cached(f"v.{layer}", v)
         tokens, size = extents(q.type)[0], config.head_dim
         groups = config.heads // config.kv_heads
         q = graph.add(nn.ReshapeOp(q, [tokens, config.kv_heads, groups, size]))
@@ -115,8 +108,10 @@ class Decoder:
         """Return the rows of x [T, N] whose logits are asked for: [R, N]."""
         return self.graph.add(nn.GatherOp(x, self.rows, 0))
 
-    def _cached(self, state: str, pool: SSAValue, x: SSAValue) -> SSAValue:
+    def _cached(self, state: str, x: SSAValue) -> SSAValue:
+        graph, config = self.graph, self.config
+        pages = PagesType.of(f32, "pages", config.kv_heads, PAGE, config.head_dim, 0)
         place = (self.positions, self.sequence, self.table)
-        pool = self.graph.add(cache.WriteOp(pool, x, *place), state)
-        self.graph.update(state, pool)
-        return self.graph.add(cache.ReadOp(pool, *place))
+        pool = graph.add(cache.WriteOp(graph.state(state, pages), x, *place), state)
+        graph.update(state, pool)
+        return graph.add(cache.ReadOp(pool, *place))

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn
+from lamina.errors import FormatError
 from lamina.frontend.decoder import Decoder
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import ModelConfig, Weights
@@ -26,6 +27,11 @@ def build(config: ModelConfig, weights: Weights) -> ModuleOp:
     Names may begin with `transformer.` or not. Raises `FormatError` naming a tensor that is
     missing or has another shape than `config` says.
     """
+    if config.heads * config.head_dim != config.hidden_size:
+        raise FormatError(
+            f"{weights.where}: {config.heads} heads of {config.head_dim} elements do not make "
+            f"the hidden size {config.hidden_size}"
+        )
     graph = Graph(weights)
     prefix = _PREFIX if f"{_PREFIX}wte.weight" in weights else ""
     model = _Gpt2(config, graph, Decoder.begin(graph, config), prefix)

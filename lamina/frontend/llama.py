@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects import nn
 from lamina.dialects.tensors import extents
-from lamina.errors import FormatError
+from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.decoder import Decoder
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import ModelConfig, Weights
@@ -35,6 +35,8 @@ _GGUF_NAMES: Final[Mapping[str, str]] = {
 }
 """What GGUF calls the nodes of the model or of a layer."""
 _ROPE_DIVISORS: Final = "rope_freqs.weight"
+_WIDEST: Final = 2048
+"""Elements of a head whose angles a constant of the graph can list."""
 _BUFFERS: Final = (".rotary_emb.inv_freq",)
 
 
@@ -89,14 +91,20 @@ class _Llama:
 
     def frequencies(self) -> SSAValue:
         """Return the angle of each pair a position: f32 [R / 2]."""
-        config, graph = self.config, self.graph
-        if config.rope is None:
-            raise FormatError(f"{graph.weights.where}: a llama needs rotary positions")
-        with graph.at("/rotary_emb"):
-            plain = graph.listed(config.rope.inverse_frequencies().astype(np.float32))
+        graph, rope = self.graph, self.config.rope
+        if rope is None or rope.dims > _WIDEST:
+            raise UnsupportedError(
+                f"{graph.weights.where}: a llama needs rotary positions of at most {_WIDEST} "
+                f"elements, got {rope}"
+            )
+        with graph.at("/rotary_emb"), np.errstate(all="ignore"):
+            values = rope.inverse_frequencies().astype(np.float32)
+            if not np.isfinite(values).all():
+                raise FormatError(f"{graph.weights.where}: {rope} turns by infinite angles")
+            plain = graph.listed(values)
             if _ROPE_DIVISORS not in graph.weights:
                 return plain
-            divisors = graph.parameter(_ROPE_DIVISORS, (config.rope.dims // 2,))
+            divisors = graph.parameter(_ROPE_DIVISORS, (rope.dims // 2,))
             return graph.add(nn.DivOp(plain, divisors))
 
     def layer(self, layer: int, x: SSAValue, rotation: tuple[SSAValue, SSAValue]) -> SSAValue:
