@@ -35,13 +35,16 @@ MEANINGS: tuple[str, ...] = (
     "lamina.targets.reference.math:MEANINGS",
     "lamina.targets.reference.scf:MEANINGS",
     "lamina.targets.reference.tile:MEANINGS",
+    "lamina.targets.reference.plan:MEANINGS",
 )
 
 DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
 
 PASSES: tuple[str, ...] = ("decompose-composites", "plan-memory", "verify-plan")
 
-TARGETS: Mapping[str, str] = {}
+TARGETS: Mapping[str, str] = {
+    "reference": "lamina.targets.reference.target:ReferenceTarget",
+}
 
 FRONTENDS: Mapping[str, str] = {
     "gguf": "lamina.frontend.readers:GgufFrontend",

@@ -14,6 +14,7 @@ import pluggy
 from lamina import knobs
 from lamina.errors import InputError, LaminaError
 from lamina.plugins import builtin, hookspecs
+from lamina.targets.known import KNOWN
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -172,3 +173,6 @@ def unknown(kind: str, name: str, known: Mapping[str, Any]) -> str:
     near = get_close_matches(name, known)
     hint = f"did you mean {' or '.join(near)}" if near else f"known: {', '.join(sorted(known))}"
     return f"there is no {kind} {name!r} ({hint})"
+
+
+KNOWN.meanings, KNOWN.context = meanings, context

@@ -13,7 +13,7 @@ from xdsl.traits import IsTerminator, SymbolOpInterface
 
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
-from lamina.errors import LoweringError
+from lamina.errors import InputError, LoweringError
 
 Value = Any
 """An array for a vector, memref or tensor; a NumPy scalar for a scalar; what a dialect likes."""
@@ -32,12 +32,11 @@ class _Step:
     dead: tuple[SSAValue, ...]
 
 
-class Interpreter:
-    """One run of a module or kernel: the values so far, and what its meanings share.
+class Program:
+    """Operations made ready to run, once for all runs; threads may share it.
 
     `meanings` says what each operation computes; a terminator needs none: its operands are the
-    result of its region. `extents` are the values of the symbols that types name. `program` is
-    set while a kernel runs; `failed` is the node of the first check that did not hold.
+    result of its region.
     """
 
     def __init__(
@@ -45,25 +44,57 @@ class Interpreter:
     ) -> None:
         self.meanings = meanings
         self.named = _symbols(module)
-        self.extents: dict[str, int] = {}
-        self.program: tuple[int, ...] = ()
-        self.failed: str | None = None
-        self._values: dict[SSAValue, Value] = {}
         self._steps: dict[Block, tuple[_Step, ...]] = {}
         self._facts: dict[tuple[Operation, Callable[..., Any]], Any] = {}
+
+    def steps(self, block: Block) -> tuple[_Step, ...]:
+        """Return the operations of `block`; LoweringError names one without a meaning."""
+        if block not in self._steps:
+            last = _last_uses(block)
+            self._steps[block] = tuple(
+                _Step(op, self.meaning(op), tuple(op.operands), tuple(op.results), last.get(op, ()))
+                for op in block.ops
+            )
+        return self._steps[block]
+
+    def fact(self, op: Operation, read: Callable[[Any], T]) -> T:
+        """Return `read(op)`, which may depend on the text of `op` alone; it is called once."""
+        key = (op, read)
+        if key not in self._facts:
+            self._facts[key] = read(op)
+        return self._facts[key]
+
+    def meaning(self, op: Operation) -> Meaning | None:
+        """Return what `op` computes, None for a terminator; LoweringError if nobody says."""
+        meaning = self.meanings.get(type(op))
+        if meaning is None and not op.has_trait(IsTerminator):
+            raise LoweringError(f"reference has no meaning for {op.name}")
+        return meaning
+
+
+class Interpreter:
+    """One run of a program: the values so far, and what its meanings share.
+
+    `extents` are the values of the symbols that types name. `place` is the grid coordinates of
+    the kernel's program that runs; `failed` is the node of the first check that did not hold.
+    """
+
+    def __init__(self, program: Program, extents: Mapping[str, int] | None = None) -> None:
+        self.program = program
+        self.extents: dict[str, int] = dict(extents or {})
+        self.place: tuple[int, ...] = ()
+        self.failed: str | None = None
+        self._values: dict[SSAValue, Value] = {}
 
     def run_region(self, region: Region, args: Sequence[Value] = ()) -> tuple[Value, ...]:
         """Run a region of one block and return what its terminator passes on; of none, ()."""
         return self.run_block(region.block, args) if region.blocks else ()
 
     def run_block(self, block: Block, args: Sequence[Value] = ()) -> tuple[Value, ...]:
-        """Run a block's operations in order; LoweringError names one without a meaning."""
+        """Run a block's operations in order and return what its terminator passes on."""
         values = self._values
         values.update(zip(block.args, args, strict=True))
-        steps = self._steps.get(block)
-        if steps is None:
-            steps = self._steps[block] = self._prepare(block)
-        for step in steps:
+        for step in self.program.steps(block):
             operands = tuple([values[operand] for operand in step.operands])
             if step.meaning is None:
                 return operands
@@ -73,22 +104,24 @@ class Interpreter:
                 del values[value]
         return ()
 
+    def run_op(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+        """Run one operation that is no terminator on these values."""
+        meaning = self.program.meaning(op)
+        return () if meaning is None else meaning(self, op, tuple(operands))
+
     def value(self, value: SSAValue) -> Value:
         """Return what a value of an enclosing block, or an operand, is now."""
         return self._values[value]
 
     def fact(self, op: Operation, read: Callable[[Any], T]) -> T:
         """Return `read(op)`, which may depend on the text of `op` alone; it is called once."""
-        key = (op, read)
-        if key not in self._facts:
-            self._facts[key] = read(op)
-        return self._facts[key]
+        return self.program.fact(op, read)
 
     def symbol(self, name: str) -> Operation:
         """Return the module's operation of that name; LoweringError if it has none."""
-        if name not in self.named:
+        if name not in self.program.named:
             raise LoweringError(f"the module has no symbol @{name}")
-        return self.named[name]
+        return self.program.named[name]
 
     def call(self, name: str, args: Sequence[Value]) -> tuple[Value, ...]:
         """Run a function or group of the module, its symbols bound by the arguments' shapes."""
@@ -104,18 +137,10 @@ class Interpreter:
         """Return a tensor type's shape under the present values of its symbols."""
         return tuple(extent.evaluate(self.extents) for extent in extents(type))
 
-    def _prepare(self, block: Block) -> tuple[_Step, ...]:
-        last = _last_uses(block)
-        return tuple(
-            _Step(op, self._meaning(op), tuple(op.operands), tuple(op.results), last.get(op, ()))
-            for op in block.ops
-        )
-
-    def _meaning(self, op: Operation) -> Meaning | None:
-        meaning = self.meanings.get(type(op))
-        if meaning is None and not op.has_trait(IsTerminator):
-            raise LoweringError(f"reference has no meaning for {op.name}")
-        return meaning
+    def finish(self) -> None:
+        """Raise InputError if a check of the run did not hold; the text names its node."""
+        if self.failed is not None:
+            raise InputError(f"{self.failed}: a value of the input is out of range")
 
 
 def bind(types: Sequence[Attribute], values: Sequence[Value]) -> dict[str, int]:

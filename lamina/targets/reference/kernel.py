@@ -15,7 +15,7 @@ from lamina.dialects.tile import WORKERS, KernelOp
 from lamina.errors import InputError
 from lamina.targets.reference import arith, math, scf, tile
 from lamina.targets.reference.dtypes import Array, dtype_of
-from lamina.targets.reference.interpreter import Interpreter, Meaning, quiet
+from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 
 MEANINGS: dict[type[Operation], Meaning] = {
     **arith.MEANINGS,
@@ -44,10 +44,9 @@ def run_kernel(
     programs = list(np.ndindex(*grid_of(kernel, values)))
     if seed is not None:
         np.random.default_rng(seed).shuffle(programs)
-    run = Interpreter(meanings)
+    run = Interpreter(Program(meanings))
     run_programs(run, kernel, memrefs, values, programs)
-    if run.failed is not None:
-        raise InputError(f"{run.failed}: a value of the input is out of range")
+    run.finish()
 
 
 def run_programs(
@@ -61,7 +60,7 @@ def run_programs(
     arguments = [*_arguments(kernel, memrefs), *_indices(kernel, values)]
     with quiet():
         for program in programs:
-            run.program = tuple(int(i) for i in program)
+            run.place = tuple(int(i) for i in program)
             run.run_block(kernel.body.block, arguments)
 
 

@@ -65,8 +65,8 @@ def _attention(run: Interpreter, op: nn.AttentionOp, args: Args) -> tuple[Any]:
     if op.mask is not None:
         scores += args[3][:, None, None, None].astype(np.float64)
     if op.causal is not None:
-        hidden: Array = np.arange(keys) > np.arange(queries)[:, None] + keys - queries
-        scores = np.where(hidden, -np.inf, scores)
+        seen = np.tri(queries, keys, keys - queries, np.bool_)
+        scores = numerics.choose(seen, scores, -np.inf)
     y = np.einsum("bgrlm,bgmd->bgrld", softmax(scores, -1), v, optimize=True)
     return (numerics.narrow(y.reshape(q.shape), args[0].dtype),)
 

@@ -301,7 +301,7 @@ def _join(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
 
 
 def _program_id(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
-    return (np.int64(run.program[run.fact(op, _read_dim)]),)
+    return (np.int64(run.place[run.fact(op, _read_dim)]),)
 
 
 def _read_dim(op: tile.JoinOp | tile.ProgramIdOp) -> int:

@@ -1,0 +1,112 @@
+"""A module that NumPy runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from lamina.errors import InputError
+from lamina.targets.base import Array, Binding, Signature, bind
+from lamina.targets.known import KNOWN
+from lamina.targets.reference.interpreter import Interpreter, Program, quiet
+from lamina.targets.reference.prepare import array_of, prepare, weight_of
+from lamina.targets.reference.tile import poison
+from lamina.targets.signature import (
+    arguments_of,
+    forward_of,
+    results_of,
+    signature_of,
+    tensor_of,
+)
+
+WORKERS = 2
+"""The number of programs that kernels are told run at once."""
+
+
+class ReferenceExecutable:
+    """A module and its weights; every call is a run of its own, so threads may share it."""
+
+    def __init__(self, module: ModuleOp, weights: Mapping[str, Any]) -> None:
+        """Take what `@forward` needs of `weights`, by way of `@prepare` if there is one."""
+        self._signature = signature_of(module)
+        self._forward = forward_of(module)
+        self._program = Program(KNOWN.meanings(), module)
+        packed = {name: np.array(value) for name, value in prepare(module, weights)}
+        self._constants: dict[str, Array] = {}
+        for attributes, _ in arguments_of(self._forward):
+            if (name := attributes.get("lamina.weight")) is not None:
+                self._constants[name] = array_of(weight_of(name, weights))
+            elif (name := attributes.get("lamina.packed")) is not None:
+                self._constants[name] = packed[name]
+
+    @property
+    def signature(self) -> Signature:
+        """What a call takes and gives."""
+        return self._signature
+
+    @property
+    def inputs(self) -> tuple[Binding, ...]:
+        """What a call takes, in order."""
+        return self._signature.inputs
+
+    @property
+    def outputs(self) -> tuple[Binding, ...]:
+        """What a call gives, in order."""
+        return self._signature.outputs
+
+    def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
+        """Run once: inputs by position or name, states by name (updated in place).
+
+        InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
+        the node at which a value is out of range.
+        """
+        arrays = self._named(args, kwargs)
+        bindings = (*self._signature.inputs, *self._signature.states)
+        run = Interpreter(self._program, {**bind(bindings, arrays), "workers": WORKERS})
+        outputs: dict[str, Array] = {}
+        with quiet():
+            results = run.run_region(self._forward.body, self._arguments(run, arrays, outputs))
+        run.finish()
+        for (attributes, _), result in zip(results_of(self._forward), results, strict=True):
+            if (name := attributes.get("lamina.output")) is not None:
+                outputs[name] = np.array(result)
+            elif (state := arrays[attributes["lamina.state"]]) is not result:
+                state[...] = result
+        return {binding.name: outputs[binding.name] for binding in self._signature.outputs}
+
+    def _arguments(
+        self, run: Interpreter, arrays: Mapping[str, Array], outputs: dict[str, Array]
+    ) -> list[Array]:
+        """Return the values of `@forward`'s arguments; memory for results goes to `outputs`."""
+        values: list[Array] = []
+        for attributes, type in arguments_of(self._forward):
+            ((key, name),) = ((k, v) for k, v in attributes.items() if k.startswith("lamina."))
+            if key == "lamina.output":
+                kind = tensor_of(type)
+                outputs[name] = poison(kind, run.shape(kind))
+                values.append(outputs[name])
+            else:
+                values.append((arrays if key in _GIVEN else self._constants)[name])
+        return values
+
+    def _named(self, args: Sequence[Array], kwargs: Mapping[str, Array]) -> dict[str, Array]:
+        names = [binding.name for binding in self._signature.inputs]
+        if len(args) > len(names):
+            raise InputError(f"expected at most {len(names)} inputs, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        if twice := sorted(given.keys() & kwargs.keys()):
+            raise InputError(f"input {twice[0]!r} is given twice")
+        given |= kwargs
+        known = [*names, *(binding.name for binding in self._signature.states)]
+        if missing := [name for name in known if name not in given]:
+            raise InputError(f"input {missing[0]!r} is missing")
+        if unknown := [name for name in given if name not in known]:
+            raise InputError(f"there is no input {unknown[0]!r}: expected {', '.join(known)}")
+        return {name: np.asarray(array) for name, array in given.items()}
+
+
+_GIVEN = ("lamina.input", "lamina.state")
+"""The attributes of arguments whose values come with a call."""

@@ -1,0 +1,94 @@
+"""What `plan` does: buffers are arrays, views of the arena's bytes; launches run in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from lamina.dialects import plan, tile
+from lamina.dialects.dims import parse_dim
+from lamina.dialects.tile import KernelOp
+from lamina.errors import InputError, LoweringError
+from lamina.targets.reference.dtypes import Array, dtype_of
+from lamina.targets.reference.interpreter import Interpreter, Meaning
+from lamina.targets.reference.kernel import grid_of, run_programs
+from lamina.targets.reference.nn import branch_of
+from lamina.targets.reference.tile import poison
+from lamina.targets.signature import tensor_of
+
+Args = tuple[Any, ...]
+
+
+def _alloc(run: Interpreter, op: plan.AllocOp | plan.ArenaOp, args: Args) -> tuple[Any]:
+    kind = tensor_of(op.y.type)
+    return (poison(kind, run.shape(kind)),)
+
+
+def _view(run: Interpreter, op: plan.ViewOp, args: Args) -> tuple[Any]:
+    kind, start = tensor_of(op.y.type), parse_dim(op.offset.data).evaluate(run.extents)
+    shape, dtype = run.shape(kind), dtype_of(kind)
+    memory = args[0].reshape(-1).view(np.uint8)
+    end = start + int(np.prod(shape)) * dtype.itemsize
+    if start < 0 or end > memory.size:
+        raise LoweringError(
+            f"plan.view of bytes {start} to {end} of a buffer of {memory.size} bytes"
+        )
+    return (memory[start:end].view(dtype).reshape(shape),)
+
+
+def _launch(run: Interpreter, op: plan.LaunchOp, args: Args) -> tuple[()]:
+    run.run_region(op.body)
+    return ()
+
+
+def _call(run: Interpreter, op: plan.CallOp, args: Args) -> tuple[()]:
+    kernel = run.symbol(op.callee.string_value())
+    if not isinstance(kernel, KernelOp):
+        raise LoweringError(f"plan.call of @{op.callee.string_value()}, which is no kernel")
+    extents = (parse_dim(symbol.data).evaluate(run.extents) for symbol in op.symbols)
+    values = dict(zip((name.data for name in kernel.symbols), extents, strict=True))
+    programs = np.ndindex(*grid_of(kernel, {**run.extents, **values}))
+    run_programs(run, kernel, args, values, programs)
+    return ()
+
+
+def _switch(run: Interpreter, op: plan.SwitchOp, args: Args) -> tuple[()]:
+    run.run_region(op.branches[branch_of(run, op.value.data, tile.values(op.bounds))])
+    return ()
+
+
+def _bind(run: Interpreter, op: plan.BindOp, args: Args) -> tuple[()]:
+    value = int(args[0].reshape(()))
+    limit = parse_dim(op.limit.data).evaluate(run.extents)
+    if not 0 <= value <= limit:
+        raise InputError(f"the extent {op.symbol.data} is {value}, expected 0 to {limit}")
+    run.extents[op.symbol.data] = value
+    return ()
+
+
+def _host(run: Interpreter, op: plan.HostOp, args: Args) -> tuple[()]:
+    name = op.callee.string_value()
+    count = len(run.symbol(name).regions[0].block.args)
+    results = run.call(name, args[:count])
+    for buffer, result in zip(args[count:], results, strict=True):
+        _put(buffer, result)
+    return ()
+
+
+def _put(buffer: Array, result: Array) -> None:
+    if buffer is not result:
+        buffer[...] = result
+
+
+MEANINGS: dict[type[Operation], Meaning] = {
+    plan.AllocOp: _alloc,
+    plan.ArenaOp: _alloc,
+    plan.ViewOp: _view,
+    plan.LaunchOp: _launch,
+    plan.CallOp: _call,
+    plan.SwitchOp: _switch,
+    plan.BindOp: _bind,
+    plan.HostOp: _host,
+}

@@ -1,0 +1,91 @@
+"""The signature of a module, read off the attributes of `@forward` at any level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from lamina.dialects.cache import AttentionOp, PagesType
+from lamina.dialects.plan import BufferType
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.targets.base import Binding, Signature
+
+FORWARD = "forward"
+
+PAGE, BLOCK = "cache.page", "cache.block"
+"""Attributes of `@forward` where no type or operation says them any more: see `Signature`."""
+
+
+def forward_of(module: ModuleOp) -> FuncOp:
+    """Return `@forward`; LoweringError if the module has none."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == FORWARD:
+            return op
+    raise LoweringError(f"the module has no function @{FORWARD}")
+
+
+def signature_of(module: ModuleOp) -> Signature:
+    """Return what `@forward` takes and gives: named inputs, outputs and states, in order."""
+    function = forward_of(module)
+    inputs: list[Binding] = []
+    outputs: list[Binding] = []
+    states: list[Binding] = []
+    kinds = {"lamina.input": inputs, "lamina.output": outputs, "lamina.state": states}
+    for names, type in (*arguments_of(function), *results_of(function)):
+        for key, bindings in kinds.items():
+            if key in names and all(names[key] != known.name for known in bindings):
+                bindings.append(_binding(names[key], type, names.get("cache.role", "")))
+    return Signature(tuple(inputs), tuple(outputs), tuple(states), _facts(function))
+
+
+def arguments_of(function: FuncOp) -> Iterator[tuple[Mapping[str, str], Attribute]]:
+    """Yield for each argument the text of its attributes, and its type."""
+    types = [arg.type for arg in function.body.block.args]
+    yield from zip(_names(function.arg_attrs, len(types)), types, strict=True)
+
+
+def results_of(function: FuncOp) -> Iterator[tuple[Mapping[str, str], Attribute]]:
+    """Yield the same for each result."""
+    types = function.function_type.outputs.data
+    yield from zip(_names(function.res_attrs, len(types)), types, strict=True)
+
+
+def _names(entries: ArrayAttr[Any] | None, count: int) -> list[Mapping[str, str]]:
+    if entries is None:
+        return [{}] * count
+    return [
+        {key: value.data for key, value in entry.data.items() if isinstance(value, StringAttr)}
+        for entry in entries
+    ]
+
+
+def tensor_of(type: Attribute) -> TensorType[Any]:
+    """Return the tensor that an argument's value is: a pool's or a buffer's storage."""
+    if isinstance(type, PagesType):
+        return type.storage
+    return cast("TensorType[Any]", type.tensor if isinstance(type, BufferType) else type)
+
+
+def _binding(name: str, type: Attribute, role: str) -> Binding:
+    kind = tensor_of(type)
+    return Binding(name, str(kind.get_element_type()), extents(kind), role)
+
+
+def _facts(function: FuncOp) -> dict[str, int]:
+    facts: dict[str, int] = {}
+    for arg in function.body.block.args:
+        if isinstance(arg.type, PagesType):
+            facts["page"] = arg.type.page.value.data
+    for op in function.body.walk():
+        if isinstance(op, AttentionOp):
+            facts["block"] = op.block.value.data
+    for key, fact in ((PAGE, "page"), (BLOCK, "block")):
+        value = function.attributes.get(key)
+        if isinstance(value, IntegerAttr):
+            facts[fact] = cast("IntegerAttr[Any]", value).value.data
+    return facts
