@@ -146,6 +146,7 @@ def test_blanks_beside_a_control_token_are_stripped_also_in_a_disguised_chat(fol
     )
     assert plain == [4, 6, 10, 7]
     assert (hostile[:2], hostile[-2:], 2 in hostile) == ([4, 6], [10, 7], False)
+    assert hostile[-3] != VOCAB.index("▁")
 
 
 def test_streamed_text_equals_decoded_text(folder) -> None:

@@ -56,6 +56,21 @@ def test_ids_of_forty_awkward_strings_equal_llama_cpps(pre: str) -> None:
     assert ids == [entry["ids"][pre] for entry in AWKWARD]
 
 
+def test_smollm_never_merges_digits() -> None:
+    digits = {"tokens": ["1", "2", "12"], "merges": ["1 2"], "token_type": None, "scores": None}
+    ids = {"bos_token_id": None, "eos_token_id": None}
+    assert [small(pre=p, **digits, **ids).encode("12") for p in ("smollm", "gpt-2")] == [
+        [0, 1],
+        [2],
+    ]
+
+
+def test_llama_bpe_takes_a_word_that_is_a_token_without_merges() -> None:
+    words = {"tokens": ["a", "b", "ab", "aba", "x"], "token_type": None}
+    ids = [small(pre=p, **words).encode("aba", add_bos=False) for p in ("llama-bpe", "gpt-2")]
+    assert ids == [[3], [2, 0]]
+
+
 @pytest.mark.parametrize("text", [entry["text"] for entry in AWKWARD])
 def test_awkward_strings_survive_a_round_trip(text: str) -> None:
     assert TOKENIZER.decode(TOKENIZER.encode(text), skip_special=False) == text
