@@ -9,16 +9,13 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from xdsl.dialects.func import FuncOp
 
 import lamina
 from lamina.frontend.model import Model
-from lamina.plugins import manager
-from lamina.targets.reference.interpreter import Interpreter, Program
+from lamina.targets.base import Executable
 
 if TYPE_CHECKING:
     from checkpoints import Checkpoint
@@ -58,30 +55,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> "Callable[[str], tuple[Che
 
 
 @pytest.fixture(scope="session")
-def meaning() -> "Callable[[Model], Callable[..., dict[str, np.ndarray]]]":
+def meaning() -> "Callable[[Model], Executable]":
     """Return what a model's imported graph computes, by its operations' meanings."""
-
-    def of(model: Model) -> "Callable[..., dict[str, np.ndarray]]":
-        (function,) = model.module.ops
-        assert isinstance(function, FuncOp)
-        takes, gives = _roles(function.arg_attrs), _roles(function.res_attrs)
-
-        def call(**named: np.ndarray) -> dict[str, np.ndarray]:
-            args = [
-                model.weights[name].array if role == "lamina.weight" else named[name]
-                for role, name in takes
-            ]
-            results = Interpreter(Program(manager.meanings(), model.module)).call("forward", args)
-            found = zip(gives, results, strict=True)
-            return {name: result for (role, name), result in found if role == "lamina.output"}
-
-        return call
-
-    return of
-
-
-def _roles(attributes: Any) -> list[tuple[str, str]]:
-    return [
-        next((key, name.data) for key, name in each.data.items() if key != "cache.role")
-        for each in attributes
-    ]
+    return lambda model: lamina.compile(model, target="reference", pipeline=())
