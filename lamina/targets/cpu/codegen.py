@@ -1,0 +1,66 @@
+"""LLVM IR text to object code or assembly."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+
+from lamina.errors import LoweringError
+from lamina.targets.cpu.features import CpuFeatures
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
+
+_CODE_SPEED, _PIPELINE_SPEED = 3, 2
+
+
+def compile_text(text: str, features: CpuFeatures) -> bytes:
+    """Return the object code of an LLVM module; LoweringError if LLVM refuses the text."""
+    machine = _machine(features)
+    return machine.emit_object(_optimised(text, machine))
+
+
+def assembly(text: str, features: CpuFeatures) -> str:
+    """Return the assembly that `compile_text` would encode."""
+    machine = _machine(features)
+    return machine.emit_assembly(_optimised(text, machine))
+
+
+def optimised(text: str, features: CpuFeatures) -> str:
+    """Return the module as it is after LLVM's passes, before instructions are chosen."""
+    return str(_optimised(text, _machine(features)))
+
+
+@cache
+def initialise() -> None:
+    """Make LLVM ready for this machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _machine(features: CpuFeatures) -> TargetMachine:
+    initialise()
+    target = llvm.Target.from_triple(features.triple)
+    return target.create_target_machine(
+        cpu=features.cpu, features=features.flags, opt=_CODE_SPEED, reloc="pic", codemodel="small"
+    )
+
+
+def _optimised(text: str, machine: TargetMachine) -> ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+    except RuntimeError as error:
+        raise LoweringError(f"LLVM refuses the text of a kernel: {error}") from error
+    module.data_layout = str(machine.target_data)
+    module.verify()
+    options = llvm.PipelineTuningOptions(speed_level=_PIPELINE_SPEED)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module

@@ -1,0 +1,45 @@
+"""From LLVM IR text to addresses: compiling, alone or in several processes, and loading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
+
+import llvmlite.binding as llvm
+
+from lamina.targets.cpu.codegen import assembly, compile_text, initialise, optimised
+from lamina.targets.cpu.compile_many import compile_many
+
+if TYPE_CHECKING:
+    from llvmlite.binding import LLJIT, ResourceTracker
+
+__all__ = ["LoadedCode", "assembly", "compile_many", "compile_text", "load_object", "optimised"]
+
+
+def load_object(code: bytes, names: Sequence[str], *, libc: bool = False) -> LoadedCode:
+    """Return loaded object code, and in it the address of each name; `libc` lets it call out."""
+    builder = llvm.JITLibraryBuilder().add_object_img(code)
+    if libc:
+        builder = builder.add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    return LoadedCode(builder.link(_linker(), f"lamina{next(_libraries)}"), names)
+
+
+class LoadedCode:
+    """Object code in memory; it stays there as long as this object does."""
+
+    def __init__(self, tracker: ResourceTracker, names: Sequence[str]) -> None:
+        self._tracker = tracker
+        self.addresses: Mapping[str, int] = {name: tracker[name] for name in names}
+
+
+_libraries = count()
+
+
+@cache
+def _linker() -> LLJIT:
+    initialise()
+    return llvm.create_lljit_compiler()
