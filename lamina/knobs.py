@@ -27,11 +27,16 @@ CACHE: Final = Knob(
 DISK_CACHE: Final = Knob(
     "LAMINA_DISK_CACHE", "on", "off: compiled artifacts and packed weights are not kept on disk"
 )
+HUGE_PAGES: Final = Knob(
+    "LAMINA_HUGE_PAGES",
+    "off",
+    "on: packed weights kept on disk are read into huge pages, faster to run from, not mapped",
+)
 PLUGINS: Final = Knob(
     "LAMINA_PLUGINS", "on", "off: installed plugins are not loaded, only what is in the box"
 )
 
-KNOBS: Final = (CACHE, DISK_CACHE, PLUGINS)
+KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, PLUGINS)
 """Every knob; `docs/knobs.md` is their table."""
 
 
@@ -43,6 +48,11 @@ def plugins_enabled(environ: Mapping[str, str] = os.environ) -> bool:
 def disk_cache_enabled(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether compiled results are kept on disk; `InputError` unless on or off."""
     return _switch(DISK_CACHE, environ)
+
+
+def huge_pages_enabled(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether packed weights are read into huge pages; `InputError` unless on or off."""
+    return _switch(HUGE_PAGES, environ)
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:

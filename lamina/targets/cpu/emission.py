@@ -1,0 +1,79 @@
+"""A planned module to an artifact: object code, the plan's tables, and what is left for loading."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+import llvmlite
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+import lamina
+from lamina.dialects.tile import KernelOp
+from lamina.targets.base import Artifact
+from lamina.targets.cpu.features import CpuFeatures
+from lamina.targets.cpu.jit import assembly, compile_many
+from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_kernel
+from lamina.targets.cpu.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
+from lamina.targets.signature import signature_of
+
+ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
+"""The operations that can be emitted."""
+
+_JOBS: Final = 2
+
+
+def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifact:
+    """Compile the kernels of a planned module for `features` and encode its plan."""
+    codes, nodes = _kernels(module, features)
+    jobs = min(_JOBS, os.cpu_count() or 1)
+    objects = compile_many([code.text for code in codes], features, jobs)
+    scratch = max((code.scratch_bytes for code in codes), default=0)
+    encoded = encode_plan(module, scratch, nodes.names)
+    sections = {
+        **{f"{CODE}{c.name}": code for c, code in zip(codes, objects, strict=True)},
+        PLAN: encoded.to_bytes(),
+        PREPARE: _part(module, frozenset({PREPARE})),
+        HOSTS: _part(module, frozenset(host.name for host in encoded.hosts)),
+    }
+    facts = {
+        "lamina": lamina.__version__,
+        "llvmlite": llvmlite.__version__,
+        "level": features.level,
+        "cpu": features.cpu,
+        "flags": features.flags,
+        "triple": features.triple,
+        "module": sha256(str(module).encode()).hexdigest(),
+        "kernels": len(codes),
+        "launches": encoded.launches,
+        "host_calls": [host.name for host in encoded.hosts],
+    }
+    return Artifact(name, signature_of(module), sections, facts)
+
+
+def kernel_listings(module: ModuleOp, features: CpuFeatures) -> Mapping[str, str]:
+    """Return the LLVM IR and the assembly of each kernel by file name."""
+    codes, _ = _kernels(module, features)
+    llvm = {f"{code.name}.ll": code.text for code in codes}
+    return llvm | {f"{code.name}.s": assembly(code.text, features) for code in codes}
+
+
+def _kernels(module: ModuleOp, features: CpuFeatures) -> tuple[list[KernelCode], NodeTable]:
+    nodes = NodeTable()
+    kernels = [op for op in module.ops if isinstance(op, KernelOp)]
+    return [emit_kernel(kernel, features, nodes) for kernel in kernels], nodes
+
+
+def _part(module: ModuleOp, names: frozenset[str]) -> bytes:
+    """Return the text of a module of the symbols `names` alone, empty if there are none."""
+    kept = [op.clone() for op in module.ops if _symbol(op) in names]
+    return str(ModuleOp(kept)).encode() if kept else b""
+
+
+def _symbol(op: Operation) -> str | None:
+    name = op.get_attr_or_prop("sym_name")
+    return getattr(name, "data", None)

@@ -1,0 +1,235 @@
+"""Loaded CPU code: checks what it is called with, lends memory to the call, and runs the plan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.errors import InputError
+from lamina.targets.base import Binding, Signature, bind
+from lamina.targets.cpu.memory import Array, aligned, element_dtype, empty
+from lamina.targets.cpu.plan_tables import Plan
+from lamina.targets.cpu.step import Step, Tables
+
+HostRun = Callable[[Step], None]
+"""Makes one host call in the memory of a step."""
+
+Solved = tuple[tuple[int, int], ...]
+"""Symbols of the plan and their numbers."""
+
+_MOST_SHAPES: Final = 1024
+
+
+class CpuExecutable:
+    """Code and read-only weights of a model: threads may share it, a call has memory of its own."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        plan: Plan,
+        kernels: Sequence[int],
+        packed: Sequence[Array],
+        threads: int,
+        *,
+        hosts: Sequence[HostRun] = (),
+        keep: object = None,
+    ) -> None:
+        """Take the addresses of `plan.kernels` and the arrays of `plan.packed`, aligned.
+
+        `keep` is whatever must live as long as the code can run.
+        """
+        self._signature = signature
+        self._tables = Tables(plan, kernels)
+        self._packed = tuple(packed)
+        self._hosts = tuple(hosts)
+        self._keep = keep
+        self._free: deque[CpuSession] = deque()
+        self.threads = threads
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and states."""
+        return self._signature
+
+    @property
+    def inputs(self) -> tuple[Binding, ...]:
+        """What a call takes, in order."""
+        return self._signature.inputs
+
+    @property
+    def outputs(self) -> tuple[Binding, ...]:
+        """What a call gives, in order."""
+        return self._signature.outputs
+
+    @property
+    def plan(self) -> Plan:
+        """What a step does."""
+        return self._tables.plan
+
+    def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
+        """Run once: inputs by position or name, states by name (updated in place).
+
+        InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
+        the node at which a value is out of range.
+        """
+        inputs, states = self._named(args, kwargs)
+        try:
+            session = self._free.pop()
+        except IndexError:
+            session = CpuSession(self)
+        try:
+            session.hold(states)
+            return session.run(inputs, fresh=True)
+        finally:
+            session.let_go()
+            self._free.append(session)
+
+    def session(self, states: Mapping[str, Array] | None = None) -> CpuSession:
+        """Return a session on these states, for many calls of one thread."""
+        session = CpuSession(self)
+        session.hold(dict(states or {}))
+        return session
+
+    def new_step(self) -> Step:
+        """Return memory for calls, with the packed weights in place."""
+        step = Step(self._tables, self.threads)
+        first = len(self._signature.inputs) + len(self._signature.states)
+        for n, array in enumerate(self._packed):
+            step.place(first + n, array.ctypes.data)
+        return step
+
+    @property
+    def hosts(self) -> tuple[HostRun, ...]:
+        """The plan's host calls."""
+        return self._hosts
+
+    def _named(
+        self, args: Sequence[Array], kwargs: Mapping[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return inputs and states by name."""
+        names = [binding.name for binding in self._signature.inputs]
+        if len(args) > len(names):
+            raise InputError(f"expected at most {len(names)} inputs, got {len(args)}")
+        inputs = dict(zip(names, args, strict=False))
+        if twice := sorted(inputs.keys() & kwargs.keys()):
+            raise InputError(f"input {twice[0]!r} is given twice")
+        states = {binding.name for binding in self._signature.states}
+        inputs |= {name: array for name, array in kwargs.items() if name not in states}
+        return inputs, {name: array for name, array in kwargs.items() if name in states}
+
+
+class CpuSession:
+    """Memory for one call after another, by one thread at a time: nothing is allocated again.
+
+    Between calls of equal shapes inputs are copied to the same places and outputs come back in
+    the same arrays, which the next call writes over.
+    """
+
+    def __init__(self, executable: CpuExecutable) -> None:
+        """Take a step's memory."""
+        self._executable = executable
+        self._signature = executable.signature
+        self._step = executable.new_step()
+        self._states: dict[str, Array] = {}
+        self._form: dict[str, Any] = {}
+        self._staged: list[tuple[Array, Array]] = []
+        self._inputs: list[Array] = []
+        self._outputs: dict[str, Array] = {}
+        self._shapes: object = None
+        self._solved: dict[object, Solved] = {}
+        self._dtypes = [element_dtype(each.dtype) for each in self._signature.inputs]
+
+    def hold(self, states: Mapping[str, Array]) -> None:
+        """Let calls update these arrays, until others are given; InputError if one cannot be."""
+        form = {name: (array.shape, array.dtype) for name, array in states.items()}
+        if form != self._form:
+            self._form, self._shapes = form, None
+            self._solved.clear()
+        self._states, self._staged = dict(states), []
+        for n, binding in enumerate(self._signature.states):
+            array = self._states.get(binding.name)
+            if array is None:
+                raise InputError(f"input {binding.name!r} is missing")
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                raise InputError(f"input {binding.name!r}: expected a contiguous, writable array")
+            if not aligned(array):
+                self._staged.append((array, empty(array.shape, array.dtype)))
+                array = self._staged[-1][1]
+            self._step.place(len(self._signature.inputs) + n, array.ctypes.data)
+
+    def let_go(self) -> None:
+        """Forget the arrays of the last call."""
+        self._states, self._staged = {}, []
+
+    def run(self, inputs: Mapping[str, Array], *, fresh: bool = False) -> dict[str, Array]:
+        """Run once on inputs by name; `fresh` makes outputs that the next call leaves alone."""
+        arrays = self._in_order(inputs)
+        shapes = [array.shape for array in arrays]
+        if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
+            self._prepare(arrays, tuple(shapes))
+            self._shapes = shapes
+        if fresh:
+            self._make_outputs()
+        for place, array in zip(self._inputs, arrays, strict=True):
+            place[...] = array
+        for array, staged in self._staged:
+            staged[...] = array
+        try:
+            node = self._step.run(self._executable.hosts)
+        finally:
+            for array, staged in self._staged:
+                array[...] = staged
+        if node is not None:
+            raise InputError(f"{node}: a value of the input is out of range")
+        return dict(self._outputs)
+
+    def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
+        bindings = self._signature.inputs
+        try:
+            arrays = [inputs[binding.name] for binding in bindings]
+        except KeyError as error:
+            raise InputError(f"input {error} is missing") from None
+        if len(inputs) > len(bindings):
+            names = [binding.name for binding in bindings]
+            unknown = next(name for name in inputs if name not in names)
+            known = ", ".join([*names, *(each.name for each in self._signature.states)])
+            raise InputError(f"there is no input {unknown!r}: expected {known}")
+        return [np.asarray(array) for array in arrays]
+
+    def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...]) -> None:
+        """Solve the symbols, and make memory for inputs and outputs of these shapes."""
+        self._shapes = None
+        solved = self._solve(arrays, shapes)
+        self._step.bind(solved)
+        self._inputs = [empty(array.shape, array.dtype) for array in arrays]
+        for n, array in enumerate(self._inputs):
+            self._step.place(n, array.ctypes.data)
+        self._make_outputs()
+
+    def _solve(
+        self, arrays: Sequence[Array], shapes: tuple[Any, ...]
+    ) -> tuple[tuple[int, int], ...]:
+        inputs, states = self._signature.inputs, self._signature.states
+        key = (shapes, tuple(array.dtype for array in arrays))
+        if key not in self._solved:
+            if len(self._solved) == _MOST_SHAPES:
+                self._solved.clear()
+            given = dict(zip((each.name for each in inputs), arrays, strict=True)) | self._states
+            symbols = bind((*inputs, *states), given)
+            wanted = self._executable.plan.symbols
+            self._solved[key] = tuple(
+                (value, symbols[name]) for name, value in wanted if name in symbols
+            )
+        return self._solved[key]
+
+    def _make_outputs(self) -> None:
+        plan, signature = self._executable.plan, self._signature
+        first = len(signature.inputs) + len(signature.states) + len(plan.packed)
+        self._outputs = {}
+        for n, (binding, dims) in enumerate(zip(signature.outputs, plan.outputs, strict=True)):
+            array = empty(self._step.extents(dims), element_dtype(binding.dtype))
+            self._step.place(first + n, array.ctypes.data)
+            self._outputs[binding.name] = array

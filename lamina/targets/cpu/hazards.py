@@ -1,0 +1,47 @@
+"""Which launches need a barrier between them: those that meet in memory, one of them writing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lamina.dialects.bounds import proves_at_most
+from lamina.dialects.dims import Dim
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes that a buffer takes: `size` from `offset` on, in the array or arena `base`."""
+
+    base: int
+    offset: Dim
+    size: Dim
+
+    def overlaps(self, other: Place) -> bool:
+        """Tell whether the two may share a byte."""
+        if self.base != other.base:
+            return False
+        return not (
+            proves_at_most(self.offset + self.size, other.offset)
+            or proves_at_most(other.offset + other.size, self.offset)
+        )
+
+
+@dataclass(frozen=True)
+class Hazards:
+    """What was read and written since the last barrier, on any way that leads here."""
+
+    reads: frozenset[Place] = field(default_factory=frozenset[Place])
+    writes: frozenset[Place] = field(default_factory=frozenset[Place])
+
+    def conflict(self, other: Hazards) -> bool:
+        """Tell whether one writes what the other reads or writes."""
+        mine, theirs = self.reads | self.writes, other.reads | other.writes
+        return _meet(self.writes, theirs) or _meet(mine, other.writes)
+
+    def __or__(self, other: Hazards) -> Hazards:
+        """Return both."""
+        return Hazards(self.reads | other.reads, self.writes | other.writes)
+
+
+def _meet(some: frozenset[Place], others: frozenset[Place]) -> bool:
+    return any(a.overlaps(b) for a in some for b in others)

@@ -1,0 +1,96 @@
+"""An artifact to something that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from lamina.errors import FormatError, TargetUnavailable
+from lamina.targets.base import Artifact
+from lamina.targets.cpu.executable import CpuExecutable, HostRun
+from lamina.targets.cpu.features import LEVELS
+from lamina.targets.cpu.jit import load_object
+from lamina.targets.cpu.memory import Array, element_dtype
+from lamina.targets.cpu.packed_weights import packed_weights
+from lamina.targets.cpu.plan_tables import HostBuffer, HostCall, Plan
+from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
+from lamina.targets.cpu.step import Step
+
+if TYPE_CHECKING:
+    from lamina.targets.reference.interpreter import Program
+
+
+def load_artifact(artifact: Artifact, weights: Mapping[str, Any], threads: int) -> CpuExecutable:
+    """Load the code and prepare the weights.
+
+    Raises TargetUnavailable on a machine that lacks what the code needs, FormatError for an
+    artifact that is not whole, and InputError for a weight that is missing.
+    """
+    _check_host(artifact)
+    sections = artifact.sections
+    if missing := {PLAN, PREPARE, HOSTS} - sections.keys():
+        raise FormatError(f"the artifact has no section {min(missing)!r}")
+    plan = Plan.from_bytes(sections[PLAN])
+    loaded = [load_object(sections[f"{CODE}{name}"], [name]) for name in plan.kernels]
+    kernels = [code.addresses[name] for code, name in zip(loaded, plan.kernels, strict=True)]
+    packed = packed_weights(plan.packed, sections[PREPARE], weights)
+    hosts = _hosts(plan, sections[HOSTS])
+    return CpuExecutable(
+        artifact.signature, plan, kernels, packed, threads, hosts=hosts, keep=loaded
+    )
+
+
+def _check_host(artifact: Artifact) -> None:
+    """Refuse code for another processor, or for one that can do more."""
+    import llvmlite.binding as llvm
+
+    facts = artifact.facts
+    architecture, here = (t.split("-")[0] for t in (facts["triple"], llvm.get_process_triple()))
+    if architecture != here:
+        raise TargetUnavailable(f"the artifact is for {architecture}, this machine is {here}")
+    level = LEVELS.get(facts["level"])
+    needs = set(level.needs if level else ())
+    needs |= {flag[1:] for flag in str(facts["flags"]).split(",") if flag.startswith("+")}
+    have = {name for name, on in llvm.get_host_cpu_features().items() if on}
+    if lacking := sorted(needs - have):
+        raise TargetUnavailable(
+            f"the artifact is for a CPU with {', '.join(lacking)}, which this machine lacks"
+        )
+
+
+def _hosts(plan: Plan, text: bytes) -> list[HostRun]:
+    if not plan.hosts:
+        return []
+    from lamina.dialects.text import parse_module
+    from lamina.targets.known import KNOWN
+    from lamina.targets.reference.interpreter import Program
+
+    module = parse_module(KNOWN.context(), text.decode(), "the artifact's host calls")
+    program = Program(KNOWN.meanings(), module)
+    return [_host(program, plan, call) for call in plan.hosts]
+
+
+def _host(program: Program, plan: Plan, call: HostCall) -> HostRun:
+    from lamina.targets.reference.interpreter import Interpreter, quiet
+
+    count = len(program.named[call.name].regions[0].block.args)
+
+    def run(step: Step) -> None:
+        symbols = {name: int(step.values[value]) for name, value in plan.symbols}
+        buffers = [_array(step, buffer) for buffer in call.buffers]
+        interpreter = Interpreter(program, symbols)
+        with quiet():
+            results = interpreter.call(call.name, buffers[:count])
+        interpreter.finish()
+        for buffer, result in zip(buffers[count:], results, strict=True):
+            buffer[...] = result
+
+    return run
+
+
+def _array(step: Step, buffer: HostBuffer) -> Array:
+    shape = step.extents(buffer.dims)
+    dtype = element_dtype(buffer.dtype)
+    memory = step.memory(buffer.base, buffer.offset, prod(shape) * dtype.itemsize)
+    return memory.view(dtype).reshape(shape)

@@ -1,0 +1,99 @@
+"""Memory for native code: aligned, private to the process, on huge pages where there are some."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.errors import InputError
+from lamina.targets.base import NUMPY
+
+Array = npt.NDArray[Any]
+
+ALIGNMENT: Final = 64
+"""Bytes to which everything that a kernel is given is aligned."""
+
+_HUGE_PAGE: Final = 2 << 20
+_SMALL: Final = 64 << 10
+
+
+def element_dtype(element: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of an element type of the IR, such as `f32`."""
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16 if element == "bf16" else NUMPY[element])
+
+
+def allocate(size: int) -> Array:
+    """Return `size` zero bytes, 64-byte aligned; InputError if the system has not that many.
+
+    Large blocks are mapped by themselves, so that they go back to the system when dropped; the
+    mapping is private, so that a forked child has its own.
+    """
+    if size < _SMALL or not hasattr(mmap, "MAP_PRIVATE"):
+        block = np.zeros(size + ALIGNMENT, np.uint8)
+        start = -block.ctypes.data % ALIGNMENT
+        return block[start : start + size]
+    slack = _HUGE_PAGE if size >= _HUGE_PAGE else 0
+    try:
+        mapping = mmap.mmap(-1, size + slack, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError):
+        raise InputError(f"there is no memory for {size} bytes: use smaller inputs") from None
+    if slack and hasattr(mmap, "MADV_HUGEPAGE"):
+        # A kernel without huge pages refuses the advice, and small ones do.
+        try:
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:
+            slack = _HUGE_PAGE
+    whole = np.frombuffer(mapping, np.uint8)
+    start = -whole.ctypes.data % _HUGE_PAGE if slack else 0
+    return whole[start : start + size]
+
+
+def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Return a 64-byte aligned array, contents undefined."""
+    count = 1
+    for extent in shape:
+        count *= extent
+    size = count * dtype.itemsize
+    if size >= _SMALL:
+        return allocate(size).view(dtype).reshape(shape)
+    block = np.empty(size + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + size].view(dtype).reshape(shape)
+
+
+def aligned(array: Array) -> bool:
+    """Tell whether native code can use the array as it is: in row order and aligned."""
+    return array.flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0
+
+
+class Arena:
+    """One growing block of memory; growing loses the contents unless told otherwise."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.block = allocate(0)
+
+    @property
+    def address(self) -> int:
+        """Where the block begins."""
+        return self.block.ctypes.data
+
+    def reserve(self, size: int, *, keep: bool = False) -> None:
+        """Make room for `size` bytes; `keep` carries the contents over."""
+        if size <= self.block.nbytes:
+            return
+        former = self.block
+        if not keep:
+            # Before the new block is mapped, so that the two are never held at once.
+            self.block = former[:0].copy()
+            del former
+            self.block = allocate(size)
+            return
+        self.block = allocate(size)
+        self.block[: former.nbytes] = former

@@ -1,0 +1,131 @@
+"""The file of a packed image: a header that says what it is of, then the arrays, page-aligned."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from lamina import knobs
+from lamina.errors import FormatError
+from lamina.targets.atomic_file import write_whole
+from lamina.targets.cpu.memory import ALIGNMENT, Array, allocate, element_dtype
+from lamina.targets.cpu.plan_tables import Stored
+
+_MAGIC: Final = b"LAMPACK\n"
+_VERSION: Final = 1
+_HEAD: Final = struct.Struct("<8sIIQ32s")
+"""Magic, version, length of the text after it, size of the arrays, sha256 of the text."""
+
+_START: Final = 4096
+_CHUNK: Final = 16 << 20
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each array of an image begins, and the bytes of them all."""
+
+    specs: tuple[Stored, ...]
+    offsets: tuple[int, ...]
+    size: int
+
+    def arrays(self, image: Array) -> list[Array]:
+        """Return the arrays in `image`, as views."""
+        found: list[Array] = []
+        for spec, offset in zip(self.specs, self.offsets, strict=True):
+            part = image[offset : offset + _bytes(spec)]
+            found.append(part.view(element_dtype(spec.dtype)).reshape(spec.shape))
+        return found
+
+    def describe(self) -> bytes:
+        """Return the layout as text."""
+        specs = [(spec.name, spec.dtype, spec.shape) for spec in self.specs]
+        return json.dumps([specs, self.offsets, self.size]).encode()
+
+
+def lay_out(specs: Sequence[Stored]) -> Layout:
+    """Return the layout with these arrays one after another, aligned."""
+    offsets: list[int] = []
+    end = 0
+    for spec in specs:
+        offsets.append(-(-end // ALIGNMENT) * ALIGNMENT)
+        end = offsets[-1] + _bytes(spec)
+    return Layout(tuple(specs), tuple(offsets), end)
+
+
+def write_image(path: Path, key: str, layout: Layout, image: Array) -> None:
+    """Keep an image under `key`; where it cannot be written, warn and go on without."""
+    text = json.dumps({"key": key}).encode()
+    head = _HEAD.pack(_MAGIC, _VERSION, len(text), layout.size, sha256(text).digest()) + text
+    data = image[: layout.size].data
+    parts = (data[at : at + _CHUNK] for at in range(0, layout.size, _CHUNK))
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, [head.ljust(_START, b"\0"), *parts])
+    except OSError as error:
+        warnings.warn(f"{path}: cannot be kept: {error.strerror}", stacklevel=2)
+
+
+def read_image(path: Path, key: str, layout: Layout) -> Array | None:
+    """Return the image kept under `key`; None if there is none, or it is of something else.
+
+    One that is cut short or broken is named in a warning and left to be written anew. It is
+    mapped, or read into huge pages if the knob says so.
+    """
+    try:
+        with path.open("rb") as file:
+            _check(file.read(_START), os.fstat(file.fileno()).st_size, key, layout)
+            if knobs.huge_pages_enabled():
+                return _read(file.fileno(), layout.size)
+            mapping = mmap.mmap(file.fileno(), _START + layout.size, access=mmap.ACCESS_READ)
+    except _Stale:
+        return None
+    except FileNotFoundError:
+        return None
+    except (FormatError, OSError, ValueError) as error:
+        warnings.warn(f"{path}: {error}; the weights are packed again", stacklevel=2)
+        return None
+    return np.frombuffer(mapping, np.uint8)[_START:]
+
+
+class _Stale(Exception):
+    """The image is whole, and of another state of the files."""
+
+
+def _check(start: bytes, size: int, key: str, layout: Layout) -> None:
+    if len(start) < _START or not start.startswith(_MAGIC):
+        raise FormatError("is no packed image")
+    _, version, length, arrays, digest = _HEAD.unpack_from(start)
+    text = start[_HEAD.size : _HEAD.size + length]
+    if version != _VERSION or sha256(text).digest() != digest:
+        raise FormatError("is a packed image with a broken header")
+    if size != _START + arrays:
+        raise FormatError(f"expected {_START + arrays} bytes, got {size}")
+    if json.loads(text)["key"] != key or arrays != layout.size:
+        raise _Stale
+
+
+def _read(descriptor: int, size: int) -> Array:
+    image = allocate(size)
+    view, at = image.data, 0
+    while at < size:
+        count = os.preadv(descriptor, [view[at : at + _CHUNK]], _START + at)
+        if count == 0:
+            raise FormatError("was cut short")
+        at += count
+    image.flags.writeable = False
+    return image
+
+
+def _bytes(spec: Stored) -> int:
+    return prod(spec.shape) * element_dtype(spec.dtype).itemsize

@@ -1,0 +1,83 @@
+"""The packed image: what `@prepare` makes of the weights, made once and mapped from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lamina import knobs
+from lamina.errors import LoweringError
+from lamina.targets.artifact_store import code_stamp, digest_of
+from lamina.targets.cpu.memory import Array, allocate
+from lamina.targets.cpu.packed_image import Layout, lay_out, read_image, write_image
+from lamina.targets.cpu.plan_tables import Stored
+
+_FOLDER = "packed"
+
+
+def packed_weights(
+    specs: Sequence[Stored], prepare: bytes, weights: Mapping[str, Any]
+) -> list[Array]:
+    """Return the packed weights in the order of `specs`, 64-byte aligned.
+
+    `prepare` is the text of a module that holds `@prepare`. An image that was kept on disk for
+    the same files and the same text is mapped; otherwise the weights are packed one after another
+    and their source pages released, so that no more than the image and one tensor is in memory.
+    """
+    if not specs:
+        return []
+    layout = lay_out(specs)
+    kept = _place_on_disk(layout, prepare, weights)
+    image = read_image(*kept, layout) if kept else None
+    if image is None:
+        image = _pack(layout, prepare, weights)
+        if kept:
+            write_image(*kept, layout, image)
+    return layout.arrays(image)
+
+
+def _pack(layout: Layout, prepare: bytes, weights: Mapping[str, Any]) -> Array:
+    from lamina.dialects.text import parse_module
+    from lamina.targets.known import KNOWN
+    from lamina.targets.reference.prepare import prepare as results
+
+    image = allocate(layout.size)
+    places = dict(zip((spec.name for spec in layout.specs), layout.arrays(image), strict=True))
+    module = parse_module(KNOWN.context(), prepare.decode(), "the artifact's @prepare")
+    for name, array in results(module, weights):
+        place = places.pop(name, None)
+        if place is None:
+            continue
+        if (place.shape, place.dtype) != (array.shape, array.dtype):
+            raise LoweringError(
+                f"@prepare gives {name!r} as {array.dtype} {array.shape}, "
+                f"@forward takes {place.dtype} {place.shape}"
+            )
+        place[...] = array
+    if places:
+        raise LoweringError(f"@prepare does not give {min(places)!r}, which @forward takes")
+    return image
+
+
+def _place_on_disk(
+    layout: Layout, prepare: bytes, weights: Mapping[str, Any]
+) -> tuple[Path, str] | None:
+    """Return where the image is kept and its key; None if it is not to be kept.
+
+    The file's name says what was packed and how; the key also says which state of it.
+    """
+    if not knobs.disk_cache_enabled():
+        return None
+    sources = {id(source): source for w in weights.values() if (source := _source(w))}
+    if not sources or any(_source(weight) is None for weight in weights.values()):
+        return None
+    files = sorted((str(s.path.absolute()), s.size, s.mtime_ns, s.inode) for s in sources.values())
+    how = digest_of([prepare, layout.describe()])
+    name = digest_of([how.encode(), *(path.encode() for path, *_ in files)])
+    key = digest_of([how.encode(), repr(files).encode(), code_stamp()])
+    return knobs.cache_dir() / _FOLDER / f"{name}.image", key
+
+
+def _source(weight: Any) -> Any:
+    return getattr(weight, "source", None)

@@ -1,0 +1,285 @@
+"""A module at the level of `plan` to the tables that the native walker reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from lamina.dialects import plan
+from lamina.dialects.dims import Dim, parse_dim, product
+from lamina.dialects.tensors import extents
+from lamina.dialects.tile import WORKERS, KernelOp, values
+from lamina.errors import LoweringError
+from lamina.targets.cpu.expressions import Expressions
+from lamina.targets.cpu.hazards import Hazards, Place
+from lamina.targets.cpu.memrefs import layout
+from lamina.targets.cpu.plan_tables import (
+    ARENA,
+    BARRIER,
+    END,
+    FIRST_ARRAY,
+    HOST_CALL,
+    JUMP,
+    LAUNCH,
+    NULL,
+    SWITCH,
+    HostBuffer,
+    HostCall,
+    Plan,
+    Stored,
+)
+from lamina.targets.signature import arguments_of, forward_of
+
+ROLES = ("input", "state", "packed", "output")
+"""The arguments of `@forward`: `lamina.<role>` names each."""
+
+PLAN_OPS = frozenset(
+    op.name
+    for op in (
+        plan.ArenaOp,
+        plan.CallOp,
+        plan.HostOp,
+        plan.LaunchOp,
+        plan.ReturnOp,
+        plan.SwitchOp,
+        plan.ViewOp,
+    )
+)
+"""The operations that a plan may hold."""
+
+_GRID = 3
+
+
+def encode_plan(module: ModuleOp, scratch: int, nodes: Sequence[str]) -> Plan:
+    """Return the plan of `module`'s `@forward`.
+
+    `scratch` is the most bytes that a kernel wants, `nodes` what their checks may name. Raises
+    LoweringError for an operation that a plan cannot hold, or a symbol that no input gives.
+    """
+    forward = forward_of(module)
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    encoder = _Encoder(kernels, forward)
+    encoder.block(forward.body.block)
+    return encoder.finish(scratch, nodes)
+
+
+def _roles(function: FuncOp) -> list[tuple[str, str, plan.BufferType]]:
+    """Return (role, name, type) of every argument."""
+    found: list[tuple[str, str, plan.BufferType]] = []
+    for n, (names, kind) in enumerate(arguments_of(function)):
+        roles = [role for role in ROLES if f"lamina.{role}" in names]
+        if len(roles) != 1 or not isinstance(kind, plan.BufferType):
+            raise LoweringError(f"@forward: argument {n} is no buffer of one role: {kind}")
+        found.append((roles[0], names[f"lamina.{roles[0]}"], kind))
+    order = [role for role, _, _ in found]
+    if order != sorted(order, key=ROLES.index):
+        raise LoweringError(f"@forward: expected arguments in the order {', '.join(ROLES)}")
+    return found
+
+
+class _Encoder:
+    """The tables so far."""
+
+    def __init__(self, kernels: Mapping[str, KernelOp], forward: FuncOp) -> None:
+        self._kernels = kernels
+        self._numbers = {name: number for number, name in enumerate(kernels)}
+        self._expressions = Expressions()
+        self._records: list[list[int]] = []
+        self._calls: list[tuple[int, ...]] = []
+        self._words: list[tuple[int, int]] = []
+        self._hosts: list[HostCall] = []
+        self._launches = 0
+        self._arena = Dim.of(0)
+        self._pending = Hazards()
+        self._arguments = _roles(forward)
+        self._places: dict[SSAValue, tuple[int, Dim]] = {
+            argument: (FIRST_ARRAY + n, Dim.of(0))
+            for n, argument in enumerate(forward.body.block.args)
+        }
+        self._rules: dict[type[Operation], Callable[[Any], None]] = {
+            plan.ArenaOp: self._take_arena,
+            plan.ViewOp: self._take_view,
+            plan.LaunchOp: self._launch,
+            plan.SwitchOp: self._switch,
+            plan.HostOp: self._host,
+            plan.ReturnOp: lambda op: None,
+        }
+
+    def block(self, block: Block) -> None:
+        """Encode a block's operations in order."""
+        for op in block.ops:
+            rule = self._rules.get(type(op))
+            if rule is None:
+                raise LoweringError(f"cpu has no rule for {op.name} in a plan")
+            rule(op)
+
+    def finish(self, scratch: int, nodes: Sequence[str]) -> Plan:
+        """Return the plan."""
+        self._records.append([END])
+        dims = self._expressions
+        arena = dims.value(self._arena)
+        outputs = [
+            tuple(dims.value(dim) for dim in extents(kind.tensor))
+            for role, _, kind in self._arguments
+            if role == "output"
+        ]
+        self._check_symbols()
+        return Plan(
+            values=dims.count,
+            symbols=tuple(dims.symbols.items()),
+            constants=tuple(dims.constants.items()),
+            expressions=tuple(dims.rows),
+            records=tuple(tuple(record) for record in self._records),
+            calls=tuple(self._calls),
+            arguments=tuple(self._words),
+            launches=self._launches,
+            kernels=tuple(self._kernels),
+            arrays=len(self._arguments),
+            arena=arena,
+            outputs=tuple(outputs),
+            packed=tuple(
+                _stored(name, kind) for role, name, kind in self._arguments if role == "packed"
+            ),
+            hosts=tuple(self._hosts),
+            scratch=scratch,
+            nodes=tuple(nodes),
+        )
+
+    def _check_symbols(self) -> None:
+        bound: set[str] = {WORKERS}
+        for role, _, kind in self._arguments:
+            if role in ("input", "state"):
+                bound |= {name for dim in extents(kind.tensor) for name in dim.symbols}
+        if loose := sorted(self._expressions.symbols.keys() - bound):
+            raise LoweringError(f"@forward: no input gives the symbol {loose[0]!r}")
+
+    def _take_arena(self, op: plan.ArenaOp) -> None:
+        self._places[op.y] = (ARENA, Dim.of(0))
+        self._arena = op.y.type.bytes
+
+    def _take_view(self, op: plan.ViewOp) -> None:
+        base, offset = self._places[op.x]
+        self._places[op.y] = (base, offset + parse_dim(op.offset.data))
+
+    def _launch(self, op: plan.LaunchOp) -> None:
+        self._meet([use for call in op.calls for use in self._uses(call)])
+        first = len(self._calls)
+        for call in op.calls:
+            self._call(call)
+        if len(self._calls) > first:
+            self._records.append([LAUNCH, first, len(self._calls) - first, self._launches])
+            self._launches += 1
+
+    def _call(self, call: plan.CallOp) -> None:
+        kernel = self._kernel(call)
+        given = [parse_dim(symbol.data) for symbol in call.symbols]
+        names = [symbol.data for symbol in kernel.symbols]
+        if len(given) != len(names) or len(call.buffers) != len(kernel.memrefs):
+            raise LoweringError(f"the call of @{kernel.sym_name.data} does not fit the kernel")
+        first = len(self._words)
+        for buffer, argument in zip(call.buffers, kernel.memrefs, strict=True):
+            self._memref(kernel, buffer, argument.type)
+        for dim in given:
+            self._words.append((NULL, self._expressions.value(dim)))
+        bound = dict(zip(names, given, strict=True))
+        grid = [parse_dim(extent.data).substitute(bound) for extent in kernel.grid]
+        grid += [Dim.of(1)] * (_GRID - len(grid))
+        number = self._numbers[kernel.sym_name.data]
+        sizes = (self._expressions.value(extent) for extent in grid)
+        self._calls.append((number, first, len(self._words) - first, *sizes))
+
+    def _memref(self, kernel: KernelOp, buffer: SSAValue, kind: Attribute) -> None:
+        base, offset = self._places[buffer]
+        shape, expected = extents(_tensor(buffer.type)), layout(kind)
+        element = cast("MemRefType[Any]", kind).element_type
+        fits = len(shape) == len(expected.extents) and all(
+            fixed is None or dim == fixed
+            for dim, fixed in zip(shape, expected.extents, strict=True)
+        )
+        if not fits or _tensor(buffer.type).get_element_type() != element:
+            raise LoweringError(
+                f"@{kernel.sym_name.data} takes {kind}, the plan gives {buffer.type}"
+            )
+        self._words.append((base, self._expressions.value(offset)))
+        sizes = [d for d, fixed in zip(shape, expected.extents, strict=True) if fixed is None]
+        for n, stride in enumerate(expected.strides or ()):
+            if stride is None:
+                sizes.append(product(shape[n + 1 :]))
+        self._words += [(NULL, self._expressions.value(dim)) for dim in sizes]
+
+    def _switch(self, op: plan.SwitchOp) -> None:
+        value = self._expressions.value(parse_dim(op.value.data))
+        before, after = self._pending, Hazards()
+        jumps: list[list[int]] = []
+        for n, branch in enumerate(op.branches):
+            self._pending = before
+            test: list[int] | None = None
+            if n < len(op.branches) - 1:
+                test = [SWITCH, value, values(op.bounds)[n], 0]
+                self._records.append(test)
+            self.block(branch.block)
+            after = after | self._pending
+            if test is not None:
+                jumps.append([JUMP, 0])
+                self._records.append(jumps[-1])
+                test[3] = len(self._records)
+        for jump in jumps:
+            jump[1] = len(self._records)
+        self._pending = after
+
+    def _host(self, op: plan.HostOp) -> None:
+        # The caller alone makes a host call: the workers wait for it at the second barrier.
+        self._barrier()
+        buffers = [
+            self._host_buffer(buffer, access.data)
+            for buffer, access in zip(op.buffers, op.access, strict=True)
+        ]
+        self._records.append([HOST_CALL, len(self._hosts)])
+        self._hosts.append(HostCall(op.callee.string_value(), tuple(buffers)))
+        self._barrier()
+
+    def _host_buffer(self, buffer: SSAValue, access: str) -> HostBuffer:
+        base, offset = self._places[buffer]
+        dims = tuple(self._expressions.value(dim) for dim in extents(_tensor(buffer.type)))
+        element = str(_tensor(buffer.type).get_element_type())
+        return HostBuffer(base, self._expressions.value(offset), element, dims, access)
+
+    def _meet(self, uses: Sequence[tuple[Place, str]]) -> None:
+        """Put a barrier where this launch needs one, and remember what it touches."""
+        touched = Hazards(
+            frozenset(place for place, access in uses if access != "write"),
+            frozenset(place for place, access in uses if access != "read"),
+        )
+        if self._pending.conflict(touched):
+            self._barrier()
+        self._pending = self._pending | touched
+
+    def _barrier(self) -> None:
+        self._records.append([BARRIER])
+        self._pending = Hazards()
+
+    def _uses(self, call: plan.CallOp) -> list[tuple[Place, str]]:
+        uses: list[tuple[Place, str]] = []
+        for buffer, access in zip(call.buffers, self._kernel(call).access, strict=True):
+            base, offset = self._places[buffer]
+            size = cast("plan.BufferType", buffer.type).bytes
+            uses.append((Place(base, offset, size), access.data))
+        return uses
+
+    def _kernel(self, call: plan.CallOp) -> KernelOp:
+        name = call.callee.string_value()
+        if name not in self._kernels:
+            raise LoweringError(f"the plan calls @{name}, which is no kernel")
+        return self._kernels[name]
+
+
+def _tensor(type: Attribute) -> TensorType[Any]:
+    return cast("plan.BufferType", type).tensor
+
+
+def _stored(name: str, kind: plan.BufferType) -> Stored:
+    return Stored(name, str(kind.tensor.get_element_type()), tuple(kind.tensor.get_shape()))

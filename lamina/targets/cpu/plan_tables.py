@@ -1,0 +1,184 @@
+"""A plan as data: the tables that the native walker reads, to bytes and back.
+
+Every number of a plan is a *value*: a symbol, a constant, or an expression of earlier values.
+Every address is a *base* (0, the arena, or an array of the call) plus a value.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from lamina.errors import FormatError
+
+LAUNCH, BARRIER, SWITCH, JUMP, HOST_CALL, END = 1, 2, 3, 4, 5, 0
+"""The records: launch(first call, calls, counter), barrier, switch(value, bound, record if above),
+jump(record), host call(number), end."""
+
+OPERATIONS: Final = ("add", "mul", "floordiv", "ceildiv", "mod", "min", "max")
+"""What an expression computes, by number."""
+
+NULL, ARENA, FIRST_ARRAY = 0, 1, 2
+"""The bases: address 0, the arena, then inputs, states, packed weights and outputs in order."""
+
+RECORD, CALL, ARGUMENT, EXPRESSION = 6, 6, 2, 4
+"""The integers in a row of each table."""
+
+_VERSION: Final = 1
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array of fixed shape: a packed weight."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostBuffer:
+    """A buffer that a host call is given: where it lies and, in values, its extents."""
+
+    base: int
+    offset: int
+    dtype: str
+    dims: tuple[int, ...]
+    access: str
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A group that runs by its NumPy meaning."""
+
+    name: str
+    buffers: tuple[HostBuffer, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a step does.
+
+    `values` counts the values; `symbols` and `constants` say what some are at the start: (name,
+    value) and (number, value). `expressions` are (operation, a, b, value), `records` an opcode
+    and its operands, `calls` (kernel, first argument, arguments, three grid extents), `arguments`
+    (base, value). `arena` is the value of the arena's size, `outputs` the extents of each output,
+    `scratch` the most bytes a kernel wants, `nodes` what a check may name, from 1.
+    """
+
+    values: int
+    symbols: tuple[tuple[str, int], ...]
+    constants: tuple[tuple[int, int], ...]
+    expressions: Rows
+    records: Rows
+    calls: Rows
+    arguments: Rows
+    launches: int
+    kernels: tuple[str, ...]
+    arrays: int
+    arena: int
+    outputs: Rows
+    packed: tuple[Stored, ...]
+    hosts: tuple[HostCall, ...]
+    scratch: int
+    nodes: tuple[str, ...]
+
+    @property
+    def most_arguments(self) -> int:
+        """The most arguments that one kernel takes."""
+        return max((call[2] for call in self.calls), default=0)
+
+    def to_bytes(self) -> bytes:
+        """Return the plan as UTF-8 JSON."""
+        fields = {"version": _VERSION, **asdict(self)}
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Plan:
+        """Return the plan in `data`; FormatError if it is none or points outside its tables."""
+        try:
+            fields = cast("dict[str, Any]", json.loads(data))
+            version = fields.pop("version")
+            plan = _plan(fields) if version == _VERSION else None
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise FormatError(f"the plan cannot be read: {error!r}") from None
+        if plan is None:
+            raise FormatError(f"the plan: field version: expected {_VERSION}, got {version!r}")
+        if fault := _fault(plan):
+            raise FormatError(f"the plan: {fault}")
+        return plan
+
+
+def table(rows: Rows, width: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return rows of integers as an array `[rows, width]`; short rows end in zeros."""
+    padded = [(*row, *(0,) * (width - len(row))) for row in rows]
+    return np.array(padded, np.int64).reshape(len(rows), width)
+
+
+def _plan(fields: dict[str, Any]) -> Plan:
+    tables = ("symbols", "constants", "expressions", "records", "calls", "arguments", "outputs")
+    rows: dict[str, Any] = {name: tuple(tuple(row) for row in fields.pop(name)) for name in tables}
+    packed = tuple(
+        Stored(each["name"], each["dtype"], tuple(each["shape"])) for each in fields.pop("packed")
+    )
+    hosts = tuple(_host(each) for each in fields.pop("hosts"))
+    lists = {name: tuple(fields.pop(name)) for name in ("kernels", "nodes")}
+    return Plan(packed=packed, hosts=hosts, **rows, **lists, **fields)
+
+
+def _host(fields: dict[str, Any]) -> HostCall:
+    buffers: list[HostBuffer] = []
+    for each in fields["buffers"]:
+        dims = tuple(each.pop("dims"))
+        buffers.append(HostBuffer(dims=dims, **each))
+    return HostCall(fields["name"], tuple(buffers))
+
+
+def _fault(plan: Plan) -> str | None:
+    """Return which table leads outside another; a plan without fault is safe to walk."""
+    values, bases = plan.values, FIRST_ARRAY + plan.arrays
+    expressions, calls = table(plan.expressions, EXPRESSION), table(plan.calls, CALL)
+    arguments = table(plan.arguments, ARGUMENT)
+    known = [value for _, value in (*plan.symbols, *plan.constants)]
+    sizes = [plan.arena, *(value for row in plan.outputs for value in row)]
+    hosted = [value for host in plan.hosts for b in host.buffers for value in (b.offset, *b.dims)]
+    checks = (
+        ("expressions", expressions[:, 0], len(OPERATIONS)),
+        ("expressions", expressions[:, 1:], values),
+        ("symbols", np.array(known, np.int64), values),
+        ("calls", calls[:, 0], len(plan.kernels)),
+        ("calls", calls[:, 1:3].sum(1), len(plan.arguments) + 1),
+        ("calls", calls[:, 1:3], len(plan.arguments) + 1),
+        ("calls", calls[:, 3:], values),
+        ("arguments", arguments[:, 0], bases),
+        ("arguments", arguments[:, 1], values),
+        ("outputs", np.array([*sizes, *hosted], np.int64), values),
+        ("hosts", np.array([b.base for h in plan.hosts for b in h.buffers], np.int64), bases),
+    )
+    for name, numbers, bound in checks:
+        if ((numbers < 0) | (numbers >= bound)).any():
+            return f"field {name}: a number is outside [0, {bound})"
+    return _record_fault(plan)
+
+
+def _record_fault(plan: Plan) -> str | None:
+    records = table(plan.records, RECORD)
+    if not len(records) or records[-1, 0] != END:
+        return "field records: there is no end"
+    for here, (opcode, one, two, three, *_) in enumerate(records.tolist()):
+        sound = {
+            LAUNCH: 0 <= one < one + two <= len(plan.calls) and 0 <= three < plan.launches,
+            BARRIER: True,
+            SWITCH: 0 <= one < plan.values and here < three < len(records),
+            JUMP: here < one < len(records),
+            HOST_CALL: 0 <= one < len(plan.hosts),
+            END: True,
+        }
+        if not sound.get(opcode, False):
+            return f"field records: record {here} is wrong"
+    return None

@@ -1,0 +1,135 @@
+"""The worker threads of this process: started when first needed, asleep when there is no step."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from lamina.targets.cpu.memory import allocate
+from lamina.targets.cpu.runtime import DONE, HOST, native_runtime
+from lamina.targets.cpu.threads import MOST_THREADS
+
+_POOL_BYTES: Final = 192
+_MAILBOX_BYTES: Final = 64
+_INDEX_WORD: Final = 1
+
+
+class Runnable(Protocol):
+    """A step: where its fields lie, and how many walk it."""
+
+    @property
+    def address(self) -> int:
+        """The address of its fields."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """The number of threads, the caller's among them."""
+        ...
+
+
+class Pool:
+    """Threads that stay in native code, and the memory over which they meet."""
+
+    def __init__(self) -> None:
+        """Start no thread yet."""
+        self._runtime = native_runtime()
+        self._memory = allocate(_POOL_BYTES + _MAILBOX_BYTES * MOST_THREADS)
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._current: Runnable | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the pool's memory begins."""
+        return self._memory.ctypes.data
+
+    def run(self, step: Runnable, serve: Callable[[], None]) -> None:
+        """Walk a step to its end; `serve` makes each host call that it stops at.
+
+        Steps of several workers wait their turn; a step of one needs neither thread nor turn.
+        Whatever is raised on the way, Ctrl-C included, the rest of the step is skipped first.
+        """
+        if step.workers == 1:
+            self._drive(step, serve)
+            return
+        with self._lock:
+            if self._current is not None:
+                # A second Ctrl-C came before the first had ended the step.
+                self._runtime.abandon(self._current.address)
+            self._grow(step.workers - 1)
+            self._current = step
+            self._drive(step, serve)
+            self._current = None
+
+    def _drive(self, step: Runnable, serve: Callable[[], None]) -> None:
+        try:
+            status = self._runtime.run(step.address)
+            while status != DONE:
+                if status == HOST:
+                    serve()
+                status = self._runtime.resume(step.address)
+        except BaseException:
+            self._runtime.abandon(step.address)
+            raise
+
+    def stop(self) -> None:
+        """End the threads; a step that runs in another thread keeps them."""
+        if not self._lock.acquire(timeout=1):
+            return
+        for index in range(len(self._threads)):
+            self._runtime.post(self._mailbox(index), None)
+        for thread in self._threads:
+            thread.join(timeout=1)
+        self._threads.clear()
+        self._memory[:] = 0
+        self._lock.release()
+
+    def _grow(self, count: int) -> None:
+        for index in range(len(self._threads), count):
+            box = self._mailbox(index)
+            at = _POOL_BYTES + index * _MAILBOX_BYTES
+            self._memory[at : at + _MAILBOX_BYTES].view("i8")[_INDEX_WORD] = index + 1
+            thread = threading.Thread(
+                target=self._runtime.work,
+                args=(box, self.address),
+                name=f"lamina-worker-{index + 1}",
+                daemon=True,
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def _mailbox(self, index: int) -> int:
+        return self.address + _POOL_BYTES + index * _MAILBOX_BYTES
+
+
+_pool: Pool | None = None
+_making: threading.Lock = threading.Lock()
+
+
+def pool() -> Pool:
+    """Return the pool of this process."""
+    global _pool  # noqa: PLW0603
+    if _pool is None:
+        with _making:
+            if _pool is None:
+                _pool = Pool()
+    return _pool
+
+
+def _forget() -> None:
+    # A forked child has none of its parent's threads, and may have copied a lock that is held.
+    global _pool, _making
+    _pool, _making = None, threading.Lock()
+
+
+def _stop() -> None:
+    if _pool is not None:
+        _pool.stop()
+
+
+os.register_at_fork(after_in_child=_forget)
+atexit.register(_stop)

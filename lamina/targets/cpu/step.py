@@ -1,0 +1,173 @@
+"""The memory of one call at a time, as the native walker reads it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.targets.cpu.memory import ALIGNMENT, Arena, Array, allocate
+from lamina.targets.cpu.plan_tables import (
+    ARENA,
+    ARGUMENT,
+    CALL,
+    EXPRESSION,
+    FIRST_ARRAY,
+    HOST_CALL,
+    RECORD,
+    Plan,
+    table,
+)
+from lamina.targets.cpu.pool import pool
+from lamina.targets.cpu.runtime import native_runtime
+
+_POLL_NS: Final = 50_000_000
+_COUNTER_BYTES: Final = 64
+_WORDS: Final = 8
+_SCRATCH_WORD, _ERROR_WORD = 3, 4
+_WORKERS: Final = "workers"
+
+
+class _Fields(ctypes.Structure):
+    """`%step` of `runtime.ll`."""
+
+    _fields_ = [
+        ("records", ctypes.c_void_p),
+        ("calls", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("kernels", ctypes.c_void_p),
+        ("expressions", ctypes.c_void_p),
+        ("expression_count", ctypes.c_int64),
+        ("values", ctypes.c_void_p),
+        ("bases", ctypes.c_void_p),
+        ("counters", ctypes.c_void_p),
+        ("counter_bytes", ctypes.c_int64),
+        ("areas", ctypes.c_void_p),
+        ("area_bytes", ctypes.c_int64),
+        ("workers", ctypes.c_int64),
+        ("pool", ctypes.c_void_p),
+        ("poll_interval", ctypes.c_int64),
+        ("poll_time", ctypes.c_int64),
+        ("here", ctypes.c_int64),
+        ("error", ctypes.c_int32),
+        ("skip", ctypes.c_int32),
+    ]
+
+
+class Tables:
+    """The tables of a plan and the addresses of its kernels, read by any number of steps."""
+
+    def __init__(self, plan: Plan, kernels: Sequence[int]) -> None:
+        """Lay out `plan`; `kernels` are addresses in the order of `plan.kernels`."""
+        self.plan = plan
+        self.records = table(plan.records, RECORD)
+        self.calls = table(plan.calls, CALL)
+        self.arguments = table(plan.arguments, ARGUMENT)
+        self.expressions = table(plan.expressions, EXPRESSION)
+        self.kernels = np.array(kernels, np.uint64)
+        self.symbols = {name: value for name, value in plan.symbols}
+        self.initial = np.zeros(plan.values, np.int64)
+        for number, value in plan.constants:
+            self.initial[value] = number
+
+
+class Step:
+    """One borrower at a time fills in symbols and bases, and runs; the arena stays for the next.
+
+    `values` holds every number of the plan, right after `evaluate`; `bases` the address of every
+    array, to be set through `place`.
+    """
+
+    def __init__(self, tables: Tables, workers: int) -> None:
+        """Take the memory for `workers` threads."""
+        plan = tables.plan
+        self.workers = workers
+        self.values = tables.initial.copy()
+        self.arena = Arena()
+        self._tables = tables
+        self._bases = np.zeros(FIRST_ARRAY + plan.arrays, np.int64)
+        self._counters = allocate(max(1, plan.launches) * _COUNTER_BYTES)
+        arguments = ALIGNMENT + _round(_WORDS * plan.most_arguments)
+        stride = arguments + _round(plan.scratch) + ALIGNMENT
+        self._areas = allocate(stride * workers)
+        self._runtime = native_runtime()
+        self._pool = pool()
+        self._fields = self._lay_out(stride)
+        self.address = ctypes.addressof(self._fields)
+        self._aim_workers(arguments, stride)
+        if _WORKERS in tables.symbols:
+            self.values[tables.symbols[_WORKERS]] = workers
+
+    def bind(self, symbols: Sequence[tuple[int, int]]) -> None:
+        """Set symbols, as (value, number), compute every expression and make the arena fit."""
+        for value, number in symbols:
+            self.values[value] = number
+        self._runtime.evaluate(self.address)
+        self.arena.reserve(int(self.values[self._tables.plan.arena]))
+        self._bases[ARENA] = self.arena.address
+
+    def place(self, array: int, address: int) -> None:
+        """Say where an array of the call begins; arrays count from 0."""
+        self._bases[FIRST_ARRAY + array] = address
+
+    def extents(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Return the numbers behind `values`."""
+        return tuple(int(self.values[value]) for value in values)
+
+    def run(self, hosts: Sequence[Callable[[Step], None]]) -> str | None:
+        """Run to the end; return the node of a check that failed, if one did."""
+        # Python looks for signals in the main thread only.
+        watched = threading.get_ident() == threading.main_thread().ident
+        self._fields.poll_interval = _POLL_NS if watched else 0
+        self._pool.run(self, lambda: hosts[self._host()](self))
+        error = int(self._fields.error)
+        return self._tables.plan.nodes[error - 1] if error else None
+
+    def memory(self, base: int, offset: int, size: int) -> Array:
+        """Return `size` bytes at a base and the value `offset`, for a host call."""
+        address = int(self._bases[base]) + int(self.values[offset])
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+    def _host(self) -> int:
+        opcode, number = self._tables.records[self._fields.here - 1, :2]
+        assert opcode == HOST_CALL
+        return int(number)
+
+    def _lay_out(self, stride: int) -> _Fields:
+        tables = self._tables
+        return _Fields(
+            records=_address(tables.records),
+            calls=_address(tables.calls),
+            arguments=_address(tables.arguments),
+            kernels=_address(tables.kernels),
+            expressions=_address(tables.expressions),
+            expression_count=len(tables.expressions),
+            values=_address(self.values),
+            bases=_address(self._bases),
+            counters=_address(self._counters),
+            counter_bytes=self._counters.nbytes,
+            areas=_address(self._areas),
+            area_bytes=stride,
+            workers=self.workers,
+            pool=self._pool.address,
+            here=-1,
+        )
+
+    def _aim_workers(self, arguments: int, stride: int) -> None:
+        error = self.address + _Fields.error.offset
+        for index in range(self.workers):
+            area = self._areas[index * stride : (index + 1) * stride]
+            words = area[:ALIGNMENT].view(np.int64)
+            words[_SCRATCH_WORD] = _address(area) + arguments
+            words[_ERROR_WORD] = error
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    return array.ctypes.data
+
+
+def _round(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

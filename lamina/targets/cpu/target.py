@@ -1,0 +1,71 @@
+"""The CPU as a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lamina.targets.base import Artifact, Executable, Target
+
+if TYPE_CHECKING:
+    from xdsl.context import Context
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.passes import ModulePass
+
+    from lamina.targets.cpu.features import CpuFeatures
+
+
+@dataclass(frozen=True)
+class CpuTarget(Target):
+    """Native code for this machine, through LLVM.
+
+    `features` is a level of instruction sets, or "auto" for the best that the machine has.
+    `activations` is "auto" (8-bit where weights are quantised) or "f32"; `kv` is the element type
+    of the pages of keys and values. `threads` is how many run a step: None for as many as the
+    process may use.
+    """
+
+    name: ClassVar[str] = "cpu"
+
+    features: str = "auto"
+    activations: str = "auto"
+    kv: str = "f16"
+    threads: int | None = field(default=None, metadata={"spec": False})
+
+    @property
+    def accepts(self) -> frozenset[str]:
+        """What the lowering has rules for, and the operations of a plan."""
+        from lamina.targets.cpu.emission import ACCEPTED
+
+        return ACCEPTED
+
+    def passes(self) -> tuple[ModulePass, ...]:
+        """Return the passes from an imported module to a planned one."""
+        from lamina.passes.pipelines import LOWERING, PORTABLE, assemble
+
+        return assemble((*PORTABLE, *LOWERING))
+
+    def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
+        """Compile a planned module: object code, the plan as tables, `@prepare` as text."""
+        from lamina.targets.cpu.emission import emit_artifact
+
+        return emit_artifact(self.name, module, self._level())
+
+    def listings(self, ctx: Context, module: ModuleOp, artifact: Artifact) -> Mapping[str, str]:
+        """Return the LLVM IR and the assembly of each kernel."""
+        from lamina.targets.cpu.emission import kernel_listings
+
+        return kernel_listings(module, self._level())
+
+    def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
+        """Load the code and prepare the weights, or map them if that was done before."""
+        from lamina.targets.cpu.loading import load_artifact
+        from lamina.targets.cpu.threads import thread_count
+
+        return load_artifact(artifact, weights, thread_count(self.threads))
+
+    def _level(self) -> CpuFeatures:
+        from lamina.targets.cpu.features import detect
+
+        return detect(None if self.features == "auto" else self.features)
