@@ -1,0 +1,137 @@
+"""A decoder that is ready to run steps: an executable, its memory, and its page pools."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar, runtime_checkable
+
+from lamina.errors import InputError
+from lamina.runtime.batch import ROLES, Batch, Part
+from lamina.runtime.chunk_size import ChunkSize
+from lamina.runtime.pages import PageAllocator
+from lamina.runtime.pools import allocate_pools, positions_of
+from lamina.targets.base import Array, Executable, Signature
+
+LOGITS: Final = "logits"
+"""The output that a decoder has."""
+
+T = TypeVar("T")
+
+_MOST_TOKENS: Final = 2**31 - 1
+
+
+class Resident(Protocol):
+    """One caller's memory for an executable: states that stay, outputs used again."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Run once; the next call writes over the outputs."""
+        ...
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """An executable that lends a caller memory for many calls."""
+
+    def session(self, states: Mapping[str, Array]) -> Resident:
+        """Return memory for calls that update `states`."""
+        ...
+
+
+class Session:
+    """Runs steps of a decoder over one set of page pools; threads may share it, one step at a time.
+
+    All memory is allocated here, once. Sequences own pages through `pages`, a step writes their
+    keys and values there.
+    """
+
+    executable: Executable
+    """The code and weights that it runs."""
+    pages: PageAllocator
+    """Who has which pages."""
+    page: int
+    """Positions in a page."""
+    capacity: int
+    """Positions for which keys and values can be kept, of all sequences together."""
+    vocabulary: int
+    """Logits in a row."""
+    chunk: ChunkSize
+    """How many prompt tokens a step may take."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        cache_tokens: int,
+        *,
+        chunk_tokens: int | None = None,
+        page_seed: int | None = None,
+    ) -> None:
+        """Allocate pools for `cache_tokens` positions, pages lent in the order of `page_seed`.
+
+        Raises `InputError` if the executable is no decoder or there is no memory.
+        """
+        self.executable = executable
+        signature = executable.signature
+        self._names = _names_by_role(signature)
+        self.vocabulary = _vocabulary(signature)
+        if not 1 <= cache_tokens <= _MOST_TOKENS:
+            raise InputError(
+                f"cache_tokens is {cache_tokens}: expected a number from 1 to {_MOST_TOKENS}"
+            )
+        self.page = _page(signature)
+        self.capacity = cache_tokens
+        count = self.pages_for(cache_tokens)
+        self._run = _runner(executable, allocate_pools(signature.states, count))
+        self.pages = PageAllocator(count, page_seed)
+        self.chunk = ChunkSize(chunk_tokens)
+        self._batch = Batch(signature.attributes.get("block", self.page))
+        self._lock = threading.Lock()
+
+    def pages_for(self, positions: int) -> int:
+        """Return how many pages hold `positions` positions."""
+        return -(-positions // self.page)
+
+    def step(self, parts: Sequence[Part], read: Callable[[Array], T]) -> T:
+        """Run `parts` and return what `read` makes of the logits.
+
+        They are float32 [R, vocabulary], R the rows of all parts in order; the next step, maybe
+        of another thread, writes over them as soon as `read` returns.
+        """
+        with self._lock:
+            inputs = self._batch.fill(parts)
+            outputs = self._run({name: inputs[role] for role, name in self._names})
+            return read(outputs[LOGITS])
+
+
+def _runner(
+    executable: Executable, pools: Mapping[str, Array]
+) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+    if isinstance(executable, Lending):
+        return executable.session(pools).run
+    bound = partial(executable, **pools)
+    return lambda inputs: bound(**inputs)
+
+
+def _names_by_role(signature: Signature) -> list[tuple[str, str]]:
+    names = [(binding.role, binding.name) for binding in signature.inputs]
+    if sorted(role for role, _ in names) != sorted(ROLES):
+        listed = ", ".join(name for _, name in names) or "nothing"
+        raise InputError(
+            f"the model writes no text: expected a decoder that takes {', '.join(ROLES)}, "
+            f"got one that takes {listed}"
+        )
+    return names
+
+
+def _vocabulary(signature: Signature) -> int:
+    for binding in signature.outputs:
+        if binding.name == LOGITS and len(binding.dims) == 2 and binding.dims[1].constant:
+            return binding.dims[1].constant
+    listed = ", ".join(binding.name for binding in signature.outputs) or "nothing"
+    raise InputError(f"the model writes no text: expected {LOGITS} [R, n], got {listed}")
+
+
+def _page(signature: Signature) -> int:
+    found = {positions_of(pool) for pool in signature.states}
+    if len(found) != 1:
+        raise InputError(f"the pools have pages of {sorted(found)} positions: expected one size")
+    return found.pop()
