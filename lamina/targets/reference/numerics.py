@@ -122,7 +122,9 @@ def _exact(a: Any, b: Any, c: Any) -> Any:
     plain = a * b + c
     exact: Array = np.array(np.broadcast_to(plain, np.shape(plain)))
     a, b, c = np.broadcast_arrays(a, b, c)
-    for place in zip(*np.nonzero(np.isfinite(exact) & (exact != 0)), strict=True):
+    for place in np.ndindex(exact.shape):
+        if not np.isfinite(exact[place]):
+            continue
         total = Fraction(float(a[place])) * Fraction(float(b[place])) + Fraction(float(c[place]))
-        exact[place] = float(total)
+        exact[place] = float(total) if total else exact[place]
     return exact[()]
