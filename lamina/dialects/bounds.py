@@ -6,18 +6,23 @@ The proofs are sound and incomplete: True means that the fact holds, False that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
 from lamina.dialects.dims import Atom, Dim, parse_dim
 
-_ZERO: Final = Dim.of(0)
-_DEEPEST: Final = 12
+_Function = tuple[str, Dim, Dim]
+
+_MOST_STEPS: Final = 2000
+"""How many extents one proof may look at before it is given up."""
+_TRIED: Final = ((0,), (1,), (2, 0), (0, 7), (100, 1), (1, 99), (1000,), (5, 0, 4096))
+"""Values for the symbols in turn, to see at once that most of what is not true is not."""
 
 
 def proves_at_most(a: Dim, b: Dim) -> bool:
     """Return whether a <= b is proved."""
-    return _proves_positive(b - a, _DEEPEST)
+    return _proves_positive(b - a)
 
 
 def proves_multiple(a: Dim, divisor: int) -> bool:
@@ -35,59 +40,98 @@ def _is_multiple(atom: Atom, divisor: int) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def _proves_positive(d: Dim, depth: int) -> bool:
-    """Return whether d >= 0 is proved, with at most `depth` functions opened."""
-    terms = d.terms
-    if all(c >= 0 and _product_positive(atoms, depth) for c, atoms in terms):
-        return True
-    if depth == 0:
-        return False
+def _proves_positive(d: Dim) -> bool:
+    """Return whether d >= 0 is proved."""
+    return _Proof().positive(d)
+
+
+@dataclass
+class _Proof:
+    """A search for reasons why extents are at least 0; it opens one function after another."""
+
+    steps: int = _MOST_STEPS
+    known: dict[Dim, bool] = field(default_factory=dict[Dim, bool])
+
+    def positive(self, d: Dim) -> bool:
+        """Return whether a proof of d >= 0 is found."""
+        if d not in self.known:
+            self.steps -= 1
+            self.known[d] = False
+            self.known[d] = self.steps > 0 and self._search(d)
+        return self.known[d]
+
+    def _search(self, d: Dim) -> bool:
+        functions = _functions(d.terms)
+        positive = {_named(each) for each in functions if self._function(each)}
+        if all(c >= 0 and _all_in(atoms, positive) for c, atoms in d.terms):
+            return True
+        if _refuted(d):
+            return False
+        # A function inside of another may cancel with it once that one is opened.
+        texts = [_named(each) for each in functions]
+        outer = [
+            f for f, own in zip(functions, texts, strict=True) if sum(own in t for t in texts) < 2
+        ]
+        for each in outer:
+            if each[0] in ("max", "min") or self._is_subtracted(d, each):
+                return self._open(d, each)
+        return any(self._open(d, each) for each in functions)
+
+    def _is_subtracted(self, d: Dim, function: _Function) -> bool:
+        split = _split(d, function)
+        return split is not None and self.positive(-split[0])
+
+    def _open(self, d: Dim, function: _Function) -> bool:
+        return any(all(map(self.positive, way)) for way in _ways(d, function))
+
+    def _function(self, function: _Function) -> bool:
+        name, a, b = function
+        if name == "max":
+            return self.positive(a) or self.positive(b)
+        if name == "min":
+            return self.positive(a) and self.positive(b)
+        return (b.constant or 0) > 0 and (name == "mod" or self.positive(a))
+
+
+def _all_in(atoms: Iterable[Atom], positive: set[str]) -> bool:
+    return all(isinstance(atom, str) or _named(atom) in positive for atom in atoms)
+
+
+def _refuted(d: Dim) -> bool:
+    """Return whether `d` is negative for some values that are tried."""
+    names = sorted(d.symbols)
     return any(
-        any(all(_proves_positive(each, depth - 1) for each in way) for way in _ways(d, atom))
-        for atom in _functions(terms)
+        d.evaluate({name: tried[i % len(tried)] for i, name in enumerate(names)}) < 0
+        for tried in _TRIED
     )
 
 
-def _product_positive(atoms: Iterable[Atom], depth: int) -> bool:
-    return all(isinstance(a, str) or _atom_positive(a, depth) for a in atoms)
-
-
-def _atom_positive(atom: tuple[str, Dim, Dim], depth: int) -> bool:
-    if depth == 0:
-        return False
-    name, a, b = atom
-    positive = [_proves_positive(each, depth - 1) for each in (a, b)]
-    if name == "max":
-        return any(positive)
-    if name == "min":
-        return all(positive)
-    return (b.constant or 0) > 0 and (name == "mod" or positive[0])
-
-
-def _functions(terms: Iterable[tuple[int, tuple[Atom, ...]]]) -> list[tuple[str, Dim, Dim]]:
-    found = {
-        _named(atom): atom for _, atoms in terms for atom in atoms if not isinstance(atom, str)
-    }
-    return list(found.values())
+def _functions(terms: Iterable[tuple[int, tuple[Atom, ...]]]) -> list[_Function]:
+    """Return the functions in `terms`, the longest text first."""
+    atoms = [atom for _, atoms in terms for atom in atoms]
+    found = {_named(atom): atom for atom in atoms if not isinstance(atom, str)}
+    return [found[text] for text in sorted(found, key=lambda text: (-len(text), text))]
 
 
 def _named(atom: Atom) -> str:
     return atom if isinstance(atom, str) else f"{atom[0]}({atom[1]}, {atom[2]})"
 
 
-def _ways(d: Dim, atom: tuple[str, Dim, Dim]) -> Iterator[tuple[Dim, ...]]:
-    """Yield sets of extents; if all of a set are at least 0, then so is d = p * atom + q."""
-    split = _split(d, atom)
+def _ways(d: Dim, function: _Function) -> Iterator[tuple[Dim, ...]]:
+    """Yield sets of extents; if all of a set are at least 0, then so is d = p * function + q."""
+    split = _split(d, function)
     if split is None:
         return
     p, q = split
-    name, a, b = atom
+    name, a, b = function
     if name in ("max", "min"):
         # p * max(a, b) is at least p * a and at least p * b where p is not negative.
-        lower = p if name == "max" else -p
-        yield (lower, p * a + q)
-        yield (lower, p * b + q)
-        yield (p * a + q, p * b + q)
+        operands = _flat(function)
+        chosen = [p * each + q for each in operands]
+        yield from ((p if name == "max" else -p, each) for each in chosen)
+        if name == "max" and Dim.of(0) in operands:
+            yield from ((p - 1, each + q) for each in operands)
+        yield tuple(chosen)
         return
     divisor = b.constant or 0
     if divisor <= 0:
@@ -102,9 +146,20 @@ def _ways(d: Dim, atom: tuple[str, Dim, Dim]) -> Iterator[tuple[Dim, ...]]:
     yield (-p, p * (low + (divisor - 1)) + q * divisor)
 
 
+def _flat(function: _Function) -> list[Dim]:
+    """Return the operands of a max of max's, or of a min of min's."""
+    name, *operands = function
+    found: list[Dim] = []
+    for each in operands:
+        inner = _functions(each.terms)
+        nested = len(inner) == 1 and inner[0][0] == name and str(each) == _named(inner[0])
+        found += _flat(inner[0]) if nested else [each]
+    return found
+
+
 def _split(d: Dim, atom: Atom) -> tuple[Dim, Dim] | None:
     """Return p and q, free of `atom`, with d = p * atom + q; None if there is a higher power."""
-    p, q = _ZERO, _ZERO
+    p, q = Dim.of(0), Dim.of(0)
     for c, atoms in d.terms:
         rest = [each for each in atoms if each != atom]
         term = Dim.of(c)

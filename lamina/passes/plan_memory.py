@@ -177,6 +177,8 @@ def _at_most(a: Dim, b: Dim) -> bool:
 
 def _plainly_positive(d: Dim) -> bool:
     """Whether no coefficient of `d` is negative and no atom can be, max(a, b) taken as a or b."""
+    if _nominal(d) < 0:
+        return False
     terms = d.terms
     if all(c >= 0 and all(map(_never_negative, atoms)) for c, atoms in terms):
         return True
