@@ -40,7 +40,12 @@ MEANINGS: tuple[str, ...] = (
 
 DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
 
-PASSES: tuple[str, ...] = ("decompose-composites", "plan-memory", "verify-plan")
+PASSES: tuple[str, ...] = (
+    "decompose-composites",
+    "fold-duplicates",
+    "plan-memory",
+    "verify-plan",
+)
 
 TARGETS: Mapping[str, str] = {
     "reference": "lamina.targets.reference.target:ReferenceTarget",
