@@ -8,6 +8,19 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from lamina.errors import InputError
+from lamina.passes.decompose_math import DecomposeMathPass
+from lamina.passes.fold_duplicates import FoldDuplicatesPass
+from lamina.passes.fuse_attention import FuseAttentionPass
+from lamina.passes.fuse_elementwise import FuseElementwisePass
+from lamina.passes.fuse_epilogues import FuseEpiloguesPass
+from lamina.passes.fuse_gate_up import FuseGateUpPass
+from lamina.passes.fuse_launches import FuseLaunchesPass
+from lamina.passes.lower_groups import LowerGroupsPass
+from lamina.passes.outline_groups import OutlineGroupsPass
+from lamina.passes.pack_weights import PackWeightsPass
+from lamina.passes.plan_memory import PlanMemoryPass
+from lamina.passes.prepare_weights import PrepareWeightsPass
+from lamina.passes.verify_plan import VerifyPlanPass
 
 
 @dataclass(frozen=True)
@@ -40,8 +53,33 @@ def assemble(
     return tuple(passes)
 
 
-PORTABLE: Steps = (Extension("import"), Extension("fusion"))
-"""From an importer's plain graph to a fused one."""
+FUSION: Steps = (
+    Extension("import"),
+    FoldDuplicatesPass(),
+    FuseAttentionPass(),
+    Extension("fusion"),
+)
+"""From an importer's plain graph to one of composites."""
 
-LOWERING: Steps = (Extension("groups"), Extension("kernels"), Extension("plan"))
-"""From a fused graph to kernels on one arena."""
+GROUPING: Steps = (
+    PackWeightsPass(),
+    FoldDuplicatesPass(),
+    PrepareWeightsPass(),
+    OutlineGroupsPass(),
+    FuseEpiloguesPass(),
+    FuseGateUpPass(),
+    FuseElementwisePass(),
+    Extension("groups"),
+)
+"""From composites to groups, each of which becomes one kernel."""
+
+LOWERING: Steps = (
+    LowerGroupsPass(),
+    FuseLaunchesPass(),
+    Extension("kernels"),
+    PlanMemoryPass(),
+    VerifyPlanPass(),
+    DecomposeMathPass(),
+    Extension("plan"),
+)
+"""From scheduled groups to kernels on one arena."""

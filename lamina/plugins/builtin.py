@@ -41,13 +41,29 @@ MEANINGS: tuple[str, ...] = (
 DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
 
 PASSES: tuple[str, ...] = (
+    "choose-activations",
+    "choose-cache-layout",
+    "choose-variants",
     "decompose-composites",
+    "decompose-math",
     "fold-duplicates",
+    "fuse-attention",
+    "fuse-elementwise",
+    "fuse-epilogues",
+    "fuse-gate-up",
+    "fuse-launches",
+    "fuse-norm-prologues",
+    "lower-groups",
+    "outline-groups",
+    "pack-weights",
     "plan-memory",
+    "prepare-weights",
+    "schedule-groups",
     "verify-plan",
 )
 
 TARGETS: Mapping[str, str] = {
+    "cpu": "lamina.targets.cpu.target:CpuTarget",
     "reference": "lamina.targets.reference.target:ReferenceTarget",
 }
 

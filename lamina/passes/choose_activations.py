@@ -1,0 +1,56 @@
+"""Multiply quantised weights by 8-bit activations instead of dequantising them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import nn, quant
+from lamina.dialects.tensors import extents
+from lamina.dialects.tile import pairs
+from lamina.passes.functions import find_function
+from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
+
+
+@dataclass(frozen=True)
+class ChooseActivationsPass(ModulePass):
+    """Every product with a quantised weight takes its left operand quantised, by blocks of 32.
+
+    dot(x, dequantize(w)) -> linear(quantize(x), w); products of one left operand share it.
+    """
+
+    name = "choose-activations"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        function = find_function(op, "forward")
+        if function is None:
+            return
+        known: dict[SSAValue, quant.QuantizeOp] = {}
+        for each in list(function.body.block.ops):
+            if isinstance(each, nn.DotGeneralOp) and _fits(each):
+                _quantise(each, known)
+        erase_unused(function.body.block)
+
+
+def _fits(op: nn.DotGeneralOp) -> bool:
+    plain = len(extents(op.a.type)) == 2 and not op.batch and pairs(op.contract) == ((1, 1),)
+    return plain and isinstance(op.b.owner, quant.DequantizeOp) and not op.b.owner.packed
+
+
+def _quantise(op: nn.DotGeneralOp, known: dict[SSAValue, quant.QuantizeOp]) -> None:
+    weight = op.b.owner
+    assert isinstance(weight, quant.DequantizeOp)
+    new: list[quant.QuantizeOp | quant.LinearOp] = []
+    if op.a not in known:
+        quantize = known[op.a] = quant.QuantizeOp(op.a)
+        inherit_source([quantize], [op])
+        new.append(quantize)
+    parts = known[op.a]
+    rows = extents(weight.y.type)[0].evaluate({})
+    linear = quant.LinearOp(list(weight.w), (parts.q, parts.d, parts.s), rows)
+    replace_with(op, [*new, linear], [linear.y])

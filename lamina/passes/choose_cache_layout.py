@@ -1,0 +1,73 @@
+"""Choose how pages of keys and values lie in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, bf16, f16, f32
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from lamina.dialects import cache
+from lamina.dialects.cache import PagesType
+from lamina.errors import InputError
+from lamina.passes.functions import find_function, retype
+
+ELEMENTS: dict[str, Float16Type | Float32Type | BFloat16Type] = {
+    "f16": f16,
+    "f32": f32,
+    "bf16": bf16,
+}
+
+
+@dataclass(frozen=True)
+class ChooseCacheLayoutPass(ModulePass):
+    """Pools have elements of type `element`; keys that attention reads lie in tiles of `tile`.
+
+    Attention scores `tile` keys side by side; what is only written or read stays row by row.
+    """
+
+    name = "choose-cache-layout"
+
+    element: str = "f32"
+    tile: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        if self.element not in ELEMENTS:
+            raise InputError(f"pages of {self.element!r}: expected one of {', '.join(ELEMENTS)}")
+        function = find_function(op, "forward")
+        if function is None:
+            return
+        for arg in list(function.body.block.args):
+            if isinstance(arg.type, PagesType):
+                self._retype(arg)
+                function.attributes["cache.page"] = arg.type.page
+        retype(function)
+
+    def _retype(self, pool: SSAValue) -> None:
+        chain = _chain(pool)
+        keys = any(
+            isinstance(use.operation, cache.AttentionOp) and use.operation.k is value
+            for value in chain
+            for use in value.uses
+        )
+        old = cast("PagesType", pool.type)
+        sizes = (n.value.data for n in (old.heads, old.page, old.dim))
+        new = PagesType.of(ELEMENTS[self.element], old.count.data, *sizes, self.tile if keys else 0)
+        for value in chain:
+            Rewriter.replace_value_with_new_type(value, new)
+
+
+def _chain(pool: SSAValue) -> list[SSAValue]:
+    """Return a pool and what each write makes of it."""
+    chain, i = [pool], 0
+    while i < len(chain):
+        for use in chain[i].uses:
+            if isinstance(use.operation, cache.WriteOp) and use.operation.pages is chain[i]:
+                chain.append(use.operation.y)
+        i += 1
+    return chain

@@ -1,0 +1,73 @@
+"""Give `@forward` a branch for each range of its rows, so that later passes can tell them apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+from xdsl.passes import ModulePass
+
+from lamina.dialects import nn
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.passes.functions import find_function
+from lamina.passes.groups import Groups, calls_in
+
+
+@dataclass(frozen=True)
+class ChooseVariantsPass(ModulePass):
+    """`@forward` is one `nn.switch` over the rows of its products, with `bounds`.
+
+    The rows are the extent that most products have; a module without symbolic rows, or
+    without products, stays as it is.
+    """
+
+    name = "choose-variants"
+
+    bounds: tuple[int, ...] = (1,)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        function = find_function(op, "forward")
+        if function is None or not self.bounds:
+            return
+        rows = _rows(Groups.of(op), function)
+        if rows is not None:
+            _branch(function, rows, self.bounds)
+
+
+def _rows(groups: Groups, function: FuncOp) -> Dim | None:
+    found: Counter[Dim] = Counter()
+    for call in calls_in(function.body.block):
+        if groups.called(call).anchor.data == "linear":
+            ranked = (y for y in call.ys if y.type.name == "tensor")
+            found.update(dim for y in ranked for dim in extents(y.type)[:1] if dim.symbols)
+    return found.most_common(1)[0][0] if found else None
+
+
+def _branch(function: FuncOp, rows: Dim, bounds: tuple[int, ...]) -> None:
+    block = function.body.block
+    end = block.last_op
+    assert isinstance(end, ReturnOp)
+    outs = list(end.arguments)
+    ops = list(block.ops)[:-1]
+    branches: list[Region] = []
+    for _ in range(len(bounds) + 1):
+        inner = Block()
+        values = {}
+        for op in ops:
+            inner.add_op(op.clone(values))
+        inner.add_op(nn.YieldOp(*(values.get(out, out) for out in outs)))
+        branches.append(Region(inner))
+    switch = nn.SwitchOp(rows, bounds, branches, [out.type for out in outs])
+    block.insert_op_before(switch, end)
+    end.detach()
+    end.erase()
+    for op in reversed(ops):
+        op.detach()
+        op.erase(safe_erase=False)
+    block.add_op(ReturnOp(*switch.ys))

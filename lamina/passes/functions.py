@@ -1,0 +1,37 @@
+"""Find a module's functions, and read or change the attributes of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument
+
+EMPTY = DictionaryAttr({})
+
+
+def find_function(module: ModuleOp, name: str) -> FuncOp | None:
+    """Return the function of this name, or None."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == name:
+            return op
+    return None
+
+
+def argument_attributes(function: FuncOp) -> Iterator[tuple[BlockArgument, DictionaryAttr]]:
+    """Yield each argument with its attributes."""
+    found = function.arg_attrs.data if function.arg_attrs else ()
+    for arg in function.body.block.args:
+        yield arg, found[arg.index] if arg.index < len(found) else EMPTY
+
+
+def result_attributes(function: FuncOp) -> list[DictionaryAttr]:
+    """Return the attributes of each result."""
+    count = len(function.function_type.outputs)
+    return list(function.res_attrs.data) if function.res_attrs else [EMPTY] * count
+
+
+def retype(function: FuncOp) -> None:
+    """Bring a function's type in line with its arguments and its terminator."""
+    function.update_function_type()

@@ -1,0 +1,88 @@
+"""Launch kernels that need nothing of each other together, with one barrier for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import plan, tile
+from lamina.passes.functions import find_function
+from lamina.passes.rewriting import add_source
+
+
+@dataclass(frozen=True)
+class FuseLaunchesPass(ModulePass):
+    """Neighbouring launches without a conflict are one: the projections q, k and v, for example.
+
+    Two kernels conflict if one writes memory that the other reads or writes.
+    """
+
+    name = "fuse-launches"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        function = find_function(op, "forward")
+        if function is None:
+            return
+        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.KernelOp)}
+        _block(function.body.block, kernels)
+
+
+def _block(block: Block, kernels: dict[str, tile.KernelOp]) -> None:
+    open_launch: plan.LaunchOp | None = None
+    for op in list(block.ops):
+        if isinstance(op, plan.LaunchOp):
+            if open_launch is not None and not _conflict(open_launch, op, kernels):
+                _join(open_launch, op)
+            open_launch = op
+        elif not isinstance(op, plan.ViewOp | plan.AllocOp | plan.ArenaOp):
+            open_launch = None
+        for region in op.regions:
+            if not isinstance(op, plan.LaunchOp):
+                _block(region.block, kernels)
+
+
+def _join(first: plan.LaunchOp, second: plan.LaunchOp) -> None:
+    """Move the calls of the first into the second, ahead of its own."""
+    head = second.body.block.first_op
+    assert head is not None
+    add_source(second, first)
+    for call in list(first.body.block.ops):
+        call.detach()
+        second.body.block.insert_op_before(call, head)
+    first.detach()
+    first.erase()
+
+
+def _conflict(
+    first: plan.LaunchOp, second: plan.LaunchOp, kernels: dict[str, tile.KernelOp]
+) -> bool:
+    reads, writes = _touched(first, kernels)
+    more_reads, more_writes = _touched(second, kernels)
+    return bool(writes & (more_reads | more_writes) or reads & more_writes)
+
+
+def _touched(
+    launch: plan.LaunchOp, kernels: dict[str, tile.KernelOp]
+) -> tuple[set[SSAValue], set[SSAValue]]:
+    reads: set[SSAValue] = set()
+    writes: set[SSAValue] = set()
+    for call in launch.calls:
+        access = kernels[call.callee.root_reference.data].access
+        for buffer, how in zip(call.buffers, access, strict=True):
+            if how.data != "write":
+                reads.add(_root(buffer))
+            if how.data != "read":
+                writes.add(_root(buffer))
+    return reads, writes
+
+
+def _root(buffer: SSAValue) -> SSAValue:
+    while isinstance(buffer.owner, plan.ViewOp):
+        buffer = cast("plan.ViewOp", buffer.owner).x
+    return buffer

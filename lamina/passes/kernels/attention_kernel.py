@@ -1,0 +1,172 @@
+"""Build causal attention over paged keys and values, one pass with running maximum and sum.
+
+A program takes one entry of the work list and one key-value head: `block` tokens by the query
+heads that share it. Pages come in ascending order; a page's keys are scored together, then the
+running maximum, sum and output are brought up to date (Milakov and Gimelshein 2018; Dao 2023).
+A page that a row may not see leaves that row exactly as it was, so a row's bits do not depend on
+the rows that share its program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IndexType, f32, i32
+from xdsl.ir import SSAValue
+
+from lamina.dialects import cache, nn, tile
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.subscripts import Span
+
+
+def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
+    """Build the kernel of a group whose anchor is `cache.attention`."""
+    kernel = Kernel(group, name)
+    found = [op for op in kernel.ops if isinstance(op, cache.AttentionOp)]
+    if len(found) != 1:
+        raise LoweringError("an attention group holds one attention")
+    return _Builder(kernel, found[0]).build()
+
+
+class _Builder:
+    def __init__(self, kernel: Kernel, op: cache.AttentionOp) -> None:
+        self.kernel, self.op = kernel, op
+        self.tiles, self.emit = kernel.tiles, kernel.emit
+        self.pages = cast("PagesType", op.k.type)
+        self.page = self.pages.page.value.data
+        self.width = self.pages.dim.value.data
+        self.heads = self.pages.heads.value.data
+        self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
+        self.block = op.block.value.data
+        self.rows = self.block * self.shared
+
+    def build(self) -> tile.KernelOp:
+        """Emit the program and close the kernel."""
+        emit, op = self.emit, self.op
+        entry, head = self.kernel.program(0), self.kernel.program(1)
+        work = tuple(self._number(op.work, entry, k) for k in (0, 1))
+        sequence, query_block = work
+        low = self._number(op.query_start, sequence)
+        high = self._number(op.query_start, emit.plus(sequence, 1))
+        first = emit.add(arith.AddiOp(low, emit.times(query_block, self.block)))
+        emit.when(emit.less(first, high), lambda: self._rows(sequence, head, first, high))
+        return self.kernel.finish([extents(op.work.type)[0], Dim.of(self.heads)])
+
+    def _number(self, value: SSAValue, *at: SSAValue | int) -> SSAValue:
+        """Load one integer of a tensor as an index."""
+        emit, memref = self.emit, self.tiles.memrefs[value]
+        where = [emit.index(i) if isinstance(i, int) else i for i in at]
+        ones = [1] * len(where)
+        inside = range(len(where))
+        return emit.cast(
+            emit.add(tile.LoadOp(memref, where, ones, i32, in_bounds=list(inside))), IndexType()
+        )
+
+    def _rows(self, sequence: SSAValue, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
+        """Attend with the tokens `first … high` of a sequence, as many as a block holds."""
+        emit, op = self.emit, self.op
+        held = self.tiles.clamped_rows(first, self.block, high)
+        heads = Span(emit.times(head, self.shared), self.shared, inside=True)
+        whole = Span(emit.index(0), self.width, inside=True)
+        q = emit.reshape(self.tiles.tile_of(op.q, (held, heads, whole)), (self.rows, self.width))
+        position = self.tiles.tile_of(op.positions, (held,))
+        last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
+        pages = emit.plus(emit.over(last, self.page), 1)
+        per_row = emit.broadcast(position, [0], (self.block, self.shared))
+        limit = emit.reshape(per_row, (self.rows,))
+        start = [
+            emit.full(float("-inf"), f32, [self.rows]),
+            emit.full(0.0, f32, [self.rows]),
+            emit.full(0.0, f32, [self.rows, self.width]),
+        ]
+
+        def page(j: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
+            return self._page(sequence, head, j, q, limit, emit.plus(last, 1), state)
+
+        _, total, out = self.tiles.loop(emit.index(0), pages, emit.index(1), start, page)
+        y = emit.binary(arith.DivfOp, out, emit.broadcast(total, [0], (self.rows, self.width)))
+        self.tiles.fix(op.y, y)
+        size = self.shared * self.width
+        columns = Span(emit.times(head, size), size, inside=True)
+        single = self.block == 1
+        lead = Span(first, self.block, inside=single, limit=None if single else high)
+        self.kernel.store([lead], [held], columns)
+
+    def _page(
+        self,
+        sequence: SSAValue,
+        head: SSAValue,
+        j: SSAValue,
+        q: SSAValue,
+        limit: SSAValue,
+        length: SSAValue,
+        state: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        emit, rows = self.emit, self.rows
+        top, total, out = state
+        number = self._number(self.op.table, sequence, j)
+        begin = emit.times(j, self.page)
+        scores = self._scores(q, number, head, begin, limit)
+        higher = emit.binary(arith.MaximumfOp, top, emit.reduce(scores, "max", [1]))
+        shape = (rows, self.page)
+        shifted = emit.binary(arith.SubfOp, scores, emit.broadcast(higher, [0], shape))
+        power = emit.add(math.ExpOp(shifted))
+        decay = emit.add(math.ExpOp(emit.binary(arith.SubfOp, top, higher)))
+        total = emit.fma(total, decay, emit.reduce(power, "add", [1]))
+        scaled = emit.binary(arith.MulfOp, out, emit.broadcast(decay, [0], (rows, self.width)))
+        left = emit.add(arith.SubiOp(length, begin))
+        values = self._values(number, head, left)
+        return [higher, total, emit.add(tile.DotOp(power, values, scaled, [(1, 0)]))]
+
+    def _scores(
+        self, q: SSAValue, number: SSAValue, head: SSAValue, begin: SSAValue, limit: SSAValue
+    ) -> SSAValue:
+        """Scaled products with a page's keys, -inf where a row may not look: `[rows, page]`."""
+        emit, shape = self.emit, (self.rows, self.page)
+        grain = self.pages.tile.value.data
+        one = [Span(number, 1, inside=True), Span(head, 1, inside=True)]
+        zero = emit.index(0)
+        wide = Span(zero, self.width, inside=True)
+        memref = self.tiles.memrefs[self.op.k]
+        if grain:
+            count = self.page // grain
+            index = (*one, Span(zero, count, inside=True), wide, Span(zero, grain, inside=True))
+            keys = self.tiles.load(memref, index, shape=(count, self.width, grain))
+            start = emit.full(0.0, f32, (self.rows, count, grain))
+        else:
+            index = (*one, Span(zero, self.page, inside=True), wide)
+            keys = self.tiles.load(memref, index, shape=(self.page, self.width))
+            start = emit.full(0.0, f32, shape)
+        dot = tile.DotOp(q, emit.cast(keys, f32), start, [(1, 1)])
+        scores = emit.reshape(emit.add(dot), shape)
+        scale = emit.full(self.op.scale.value.data, f32, shape)
+        scores = emit.binary(arith.MulfOp, scores, scale)
+        key = emit.add(tile.IotaOp(i32, self.page))
+        key = emit.binary(
+            arith.AddiOp, key, emit.add(tile.SplatOp(emit.cast(begin, i32), [self.page]))
+        )
+        seen = tile.CompareOp(
+            "le", emit.broadcast(key, [1], shape), emit.broadcast(limit, [0], shape)
+        )
+        return emit.add(tile.SelectOp(emit.add(seen), scores, emit.full(float("-inf"), f32, shape)))
+
+    def _values(self, number: SSAValue, head: SSAValue, left: SSAValue) -> SSAValue:
+        """A page's values, 0 from row `left` on, which nobody has written: `[page, width]`."""
+        emit = self.emit
+        zero = emit.index(0)
+        index = (
+            Span(number, 1, inside=True),
+            Span(head, 1, inside=True),
+            Span(zero, self.page, limit=left),
+            Span(zero, self.width, inside=True),
+        )
+        values = self.tiles.load(
+            self.tiles.memrefs[self.op.v], index, shape=(self.page, self.width)
+        )
+        return emit.cast(values, f32)

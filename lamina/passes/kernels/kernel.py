@@ -1,0 +1,206 @@
+"""One kernel under construction: its arguments, its tiles, and where its results go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+
+from lamina.dialects import cache, nn, quant, tile
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim, product
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.passes.kernels.emit import Emit
+from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
+from lamina.passes.kernels.tiles import Tiles, split_span
+
+
+class Kernel:
+    """A `tile.kernel` that a builder fills from a scheduled group.
+
+    Arguments: a memref for each of the group's operands, one for each result that is no page
+    pool (a pool is updated where it is), one index for each symbol.
+    """
+
+    def __init__(self, group: nn.GroupOp, name: str) -> None:
+        self.group = group
+        self.name = name
+        self.ops: list[Operation] = list(group.body.block.ops)[:-1]
+        self.yields: tuple[SSAValue, ...] = tuple(cast("nn.YieldOp", group.body.block.last_op).ys)
+        self.symbols = group_symbols(group)
+        self.outputs = [y for y in self.yields if not isinstance(y.type, PagesType)]
+        inputs = list(group.body.block.args)
+        kinds = [memref_type(v.type) for v in (*inputs, *self.outputs)]
+        names = [f"n{i}" for i in range(len(self.symbols))]
+        self.block = Block(arg_types=[*kinds, *([IndexType()] * (len(names) + 1))])
+        args = list(self.block.args)
+        indices = dict(zip([*self.symbols, tile.WORKERS], args[len(kinds) :], strict=True))
+        self._names = dict(zip([*self.symbols, tile.WORKERS], [*names, tile.WORKERS], strict=True))
+        self.emit = Emit(self.block, indices)
+        self.tiles = Tiles(self.emit, dict(zip(inputs, args, strict=False)))
+        self._stores = dict(zip(self.outputs, args[len(inputs) : len(kinds)], strict=True))
+        self._inputs = inputs
+
+    def finish(self, grid: Sequence[Dim]) -> tile.KernelOp:
+        """Close the kernel with a grid in the group's symbols."""
+        self.block.add_op(tile.ReturnOp())
+        pools = {_pool_of(y) for y in self.yields if isinstance(y.type, PagesType)}
+        access = ["update" if v in pools else "read" for v in self._inputs]
+        access += ["write"] * len(self.outputs)
+        renamed: dict[str, Dim | int | str] = {k: Dim.symbol(v) for k, v in self._names.items()}
+        return tile.KernelOp(
+            properties={
+                "sym_name": StringAttr(self.name),
+                "symbols": _strings(self._names.values()),
+                "grid": _strings(str(dim.substitute(renamed)) for dim in grid),
+                "access": _strings(access),
+            },
+            regions=[Region(self.block)],
+        )
+
+    def program(self, dim: int) -> SSAValue:
+        """Return this program's coordinate."""
+        return self.emit.add(tile.ProgramIdOp(dim))
+
+    def unravel(self, flat: SSAValue, dims: Sequence[Dim]) -> list[SSAValue]:
+        """Split a flat coordinate over `dims`, the last one fastest."""
+        result: list[SSAValue] = []
+        for dim in reversed(dims[1:]):
+            extent = self.emit.extent(dim)
+            result.append(self.emit.add(arith.RemUIOp(flat, extent)))
+            flat = self.emit.add(arith.DivUIOp(flat, extent))
+        return [flat, *reversed(result)][: len(dims)]
+
+    def store(self, lead: Sequence[Subscript], held: Sequence[Subscript], span: Span) -> None:
+        """Compute every result for the tile at rows `lead` and columns `span`, and store it.
+
+        `lead` is where results go; `held` the same rows as they are read, none outside. A result
+        whose shape differs from the anchor's is found by its own extents.
+        """
+        for value in self.yields:
+            if isinstance(value.type, PagesType):
+                write_pages(self.tiles, _write_of(value), lead, held, span)
+                continue
+            where = self._index(value, lead, span)
+            computed = self.tiles.tile_of(value, self._index(value, held, span))
+            self.tiles.store(computed, self._stores[value], where)
+
+    def _index(self, value: SSAValue, lead: Sequence[Subscript], span: Span) -> Index:
+        """Return where the columns `span` of rows `lead` lie in `value`."""
+        shape = extents(value.type)
+        rest = shape[len(lead) :]
+        if isinstance(value, OpResult) and isinstance(value.op, quant.QuantizeOp):
+            if value is not value.op.q:
+                start = self.emit.over(span.start, quant.BLOCK)
+                return (*lead, Span(start, span.size // quant.BLOCK, span.inside))
+        if len(rest) <= 1:
+            return (*lead, *([span] if rest else []))
+        return (*lead, *split_span(self.emit, rest, span))
+
+
+def write_pages(
+    tiles: Tiles,
+    op: cache.WriteOp,
+    lead: Sequence[Subscript],
+    held: Sequence[Subscript],
+    span: Span,
+) -> None:
+    """Store the tile of `op.x` at rows and columns in the pages of its pool."""
+    emit, kind = tiles.emit, cast("PagesType", op.pages.type)
+    grain = kind.tile.value.data
+    shape = extents(op.x.type)
+    columns = list(held[1:]) + ([span] if len(held) > 1 else split_span(emit, shape[1:], span))
+    x = emit.cast(tiles.tile_of(op.x, (held[0], *columns)), kind.element)
+    pages, row = page_slots(tiles, op.positions, op.sequence, op.table, kind, held[0])
+    pages = _drop_outside(tiles, pages, lead[0], shape[0])
+    count = held[0].size
+    heads, width = columns
+    if grain:
+        of_tile, in_tile = divided(tiles, row, grain, count)
+        index: Index = (pages, heads, of_tile, width, in_tile)
+        tiles.store(x, tiles.memrefs[op.pages], index, zip=(0, 2, 4))
+    else:
+        tiles.store(x, tiles.memrefs[op.pages], (pages, heads, Rows(row, count), width), zip=(0, 2))
+
+
+def page_slots(
+    tiles: Tiles,
+    positions: SSAValue,
+    sequence: SSAValue,
+    table: SSAValue,
+    kind: PagesType,
+    rows: Subscript,
+) -> tuple[Rows, SSAValue]:
+    """Return for tokens `rows` the page of each position, and the row in that page."""
+    emit, count = tiles.emit, rows.size
+    position = emit.cast(tiles.tile_of(positions, (rows,)), IndexType())
+    owner = emit.cast(tiles.tile_of(sequence, (rows,)), IndexType())
+    size = emit.full(kind.page.value.data, IndexType(), [count])
+    block = emit.binary(arith.DivUIOp, position, size)
+    row = emit.binary(arith.RemUIOp, position, size)
+    found = tiles.load(
+        tiles.memrefs[table], (Rows(owner, count), Rows(block, count)), shape=(count,), zip=(0, 1)
+    )
+    return Rows(emit.cast(found, IndexType()), count, inside=False), row
+
+
+def divided(tiles: Tiles, x: SSAValue, by: int, count: int) -> tuple[Rows, Rows]:
+    """Return the quotients and remainders of a vector of indices."""
+    emit = tiles.emit
+    divisor = emit.full(by, IndexType(), [count])
+    quotient = emit.binary(arith.DivUIOp, x, divisor)
+    return Rows(quotient, count), Rows(emit.binary(arith.RemUIOp, x, divisor), count)
+
+
+def _drop_outside(tiles: Tiles, pages: Rows, rows: Subscript, tokens: Dim) -> Rows:
+    """Send the rows beyond the last token to page -1, where a store does nothing."""
+    if rows.inside or isinstance(rows, Rows):
+        return pages
+    emit, count = tiles.emit, rows.size
+    number = emit.add(tile.IotaOp(IndexType(), count))
+    number = emit.binary(arith.AddiOp, number, emit.add(tile.SplatOp(rows.start, [count])))
+    limit = emit.add(tile.SplatOp(emit.extent(tokens), [count]))
+    known = emit.add(tile.CompareOp("lt", number, limit))
+    nowhere = emit.full(-1, IndexType(), [count])
+    return Rows(emit.add(tile.SelectOp(known, pages.indices, nowhere)), count, inside=False)
+
+
+def memref_type(type: Attribute) -> MemRefType[Any]:
+    """Return the memref that stands for a tensor or a page pool."""
+    storage = type.storage if isinstance(type, PagesType) else cast("TensorType[Any]", type)
+    return MemRefType(storage.get_element_type(), storage.get_shape())
+
+
+def elements(value: SSAValue) -> Dim:
+    """Return the number of elements of a tensor value."""
+    return product(extents(value.type))
+
+
+def _write_of(value: SSAValue) -> cache.WriteOp:
+    if isinstance(value, OpResult) and isinstance(value.op, cache.WriteOp):
+        return value.op
+    raise LoweringError("a group that gives a page pool ends in its write")
+
+
+def _pool_of(value: SSAValue) -> SSAValue:
+    return _write_of(value).pages
+
+
+def _strings(items: Any) -> ArrayAttr[StringAttr]:
+    return ArrayAttr([StringAttr(str(item)) for item in items])
+
+
+def group_symbols(group: nn.GroupOp) -> list[str]:
+    """Return the symbols of a group's types, in order of appearance: its kernel's symbols."""
+    found: dict[str, None] = {}
+    body = (result for op in group.body.block.ops for result in op.results)
+    for value in (*group.body.block.args, *body):
+        kind = value.type.storage if isinstance(value.type, PagesType) else value.type
+        if isinstance(kind, TensorType):
+            for dim in extents(kind):
+                found |= dict.fromkeys(sorted(dim.symbols))
+    return list(found)

@@ -1,0 +1,246 @@
+"""Build products with packed weights: `x[T, K] · w[N, K]`, prologue and epilogue included.
+
+A tile of the result is `m` rows by `j` tiles of 16 columns. Every schedule does the same
+arithmetic for an element: columns of K in ascending order, one chain of fused multiply-adds; for
+8-bit activations a chain of blocks of 32, the scale's product first, then the offset's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import OpResult, SSAValue
+
+from lamina.dialects import nn, quant, tile
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.row_kernel import WIDEST
+from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
+from lamina.passes.kernels.subscripts import Span, Subscript
+from lamina.passes.kernels.weights import dequantized_columns, offset_of, quant_tile, scale_tile
+
+BLOCK, ROWS = quant.BLOCK, quant.ROWS
+Product = quant.LinearOp | nn.DotGeneralOp
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a product multiplies: `rows` x `depth` by `depth` x `columns` (unpadded)."""
+
+    rows: Dim
+    depth: int
+    columns: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of 16 columns, the last one padded."""
+        return -(-self.columns // ROWS)
+
+
+def is_linear(op: object) -> bool:
+    """Whether an operation is a product of rows with a packed weight."""
+    if isinstance(op, quant.LinearOp):
+        return op.packed
+    if not isinstance(op, nn.DotGeneralOp) or len(extents(op.a.type)) != 2 or op.batch:
+        return False
+    if tile.pairs(op.contract) != ((1, 1),):
+        return False
+    return _is_dequantized(op.b) or _is_packed(op.b)
+
+
+def _is_dequantized(b: SSAValue) -> bool:
+    return isinstance(b.owner, quant.DequantizeOp) and b.owner.packed
+
+
+def _is_packed(b: SSAValue) -> bool:
+    """Whether `b` is `[N/16, K, 16]`, as it comes or cast to f32."""
+    shape = extents(b.type)
+    return len(shape) == 3 and shape[2] == ROWS and shape[1].constant is not None
+
+
+def shape_of(op: Product) -> Shape:
+    """Return the extents of a product."""
+    if isinstance(op, quant.LinearOp):
+        rows, depth = extents(op.q.type)
+        return Shape(rows, depth.evaluate({}), extents(op.y.type)[1].evaluate({}))
+    rows, depth = extents(op.a.type)
+    columns = 1
+    for dim in extents(op.y.type)[1:]:
+        columns *= dim.evaluate({})
+    return Shape(rows, depth.evaluate({}), columns)
+
+
+def build_linear(group: nn.GroupOp, name: str) -> tile.KernelOp:
+    """Build the kernel of a group whose anchors are products of one left operand."""
+    return _Builder(Kernel(group, name)).build()
+
+
+class _Builder:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.tiles, self.emit = kernel.tiles, kernel.emit
+        self.products: list[Product] = [
+            op for op in kernel.ops if isinstance(op, quant.LinearOp | nn.DotGeneralOp)
+        ]
+        shapes = {shape_of(op) for op in self.products}
+        if len(shapes) != 1 or not all(map(is_linear, self.products)):
+            raise LoweringError("products in one group are linear and of one shape")
+        (self.shape,) = shapes
+        schedule = kernel.group.schedule
+        if schedule is None:
+            raise LoweringError(f"group {kernel.group.sym_name.data} has no schedule")
+        self.rows, self.count = schedule.get("m"), schedule.get("n") // ROWS
+        self.step = schedule.get("k", 8)
+        self.prologue = self._find_prologue()
+
+    def _find_prologue(self) -> list[SSAValue]:
+        """The left operands that the group computes by itself, through a row operation."""
+        found: dict[SSAValue, None] = {}
+        for op in self.products:
+            left = (op.q, op.d, op.s) if isinstance(op, quant.LinearOp) else (op.a,)
+            found |= dict.fromkeys(v for v in left if isinstance(v, OpResult))
+        return list(found)
+
+    def build(self) -> tile.KernelOp:
+        """Emit the loops over tiles and close the kernel."""
+        rows, tiles = self.shape.rows, self.shape.tiles
+        if tiles % self.count:
+            raise LoweringError(f"{self.count} tiles of columns do not divide {tiles}")
+        groups = tiles // self.count
+        if self.prologue:
+            self._fill_scratch()
+            worker, step = self.kernel.program(0), self.emit.symbols[tile.WORKERS]
+
+            def body(at: SSAValue) -> Sequence[SSAValue]:
+                self._tile(self.emit.index(0), at)
+                return []
+
+            self.tiles.loop(worker, self.emit.index(groups), step, [], body)
+            return self.kernel.finish([rows.minimum(1) * Dim.symbol(tile.WORKERS)])
+        first = self.emit.times(self.kernel.program(0), self.rows)
+        self._tile(first, self.kernel.program(1))
+        return self.kernel.finish([rows.ceildiv(self.rows), Dim.of(groups)])
+
+    def _fill_scratch(self) -> None:
+        """Compute the left operand's rows, once a worker, into memory of the program."""
+        emit, kernel = self.emit, self.kernel
+        memory: dict[SSAValue, SSAValue] = {}
+        for value in self.prologue:
+            width = extents(value.type)[1].evaluate({})
+            scratch = tile.ScratchOp(nn.element(value), [self.rows, width])
+            memory[value] = emit.add(scratch)
+        row_ops = [op for op in kernel.ops if type(op) in STATISTICS]
+        chunk = chunk_of(Dim.of(self.shape.depth), WIDEST)
+
+        def row(t: SSAValue) -> Sequence[SSAValue]:
+            at = Span(t, 1, inside=True)
+            find_statistics(self.tiles, row_ops, (at,), WIDEST)
+
+            def part(span: Span, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                for value, scratch in memory.items():
+                    where = self._columns(value, span)
+                    self.tiles.store(self.tiles.tile_of(value, (at, where)), scratch, (at, where))
+                return []
+
+            over_row(self.tiles, Dim.of(self.shape.depth), chunk, part)
+            return []
+
+        high = emit.extent(self.shape.rows.minimum(self.rows))
+        self.tiles.loop(emit.index(0), high, emit.index(1), [], row)
+        self.tiles.memrefs.update(memory)
+
+    def _columns(self, value: SSAValue, span: Span) -> Span:
+        if isinstance(value.owner, quant.QuantizeOp) and value is not value.owner.q:
+            return Span(self.emit.over(span.start, BLOCK), span.size // BLOCK, span.inside)
+        return span
+
+    def _tile(self, first: SSAValue, group: SSAValue) -> None:
+        """Emit one tile of the result: products, epilogue, stores."""
+        emit, shape = self.emit, self.shape
+        end = emit.extent(shape.rows)
+        held = self.tiles.clamped_rows(first, self.rows, end)
+        left = Span(emit.index(0), self.rows, inside=True) if self.prologue else held
+        at = Span(emit.times(group, self.count), self.count, inside=True)
+        for op in self.products:
+            multiply = self._integer if isinstance(op, quant.LinearOp) else self._float
+            self.tiles.fix(op.results[0], multiply(op, left, at))  # pyright: ignore[reportArgumentType]
+        width = self.count * ROWS
+        inside = all(n % width == 0 for n in self._widths())
+        columns = Span(emit.times(group, width), width, inside)
+        out = Span(first, self.rows, inside=self.rows == 1)
+        self.kernel.store([out], [held], columns)
+
+    def _widths(self) -> list[int]:
+        """The columns of the results, which padding may exceed."""
+        found = [self.shape.columns]
+        for op in self.kernel.ops:
+            if isinstance(op, nn.SliceOp):
+                found.append(extents(op.y.type)[-1].evaluate({}))
+        return found
+
+    def _float(self, op: nn.DotGeneralOp, rows: Subscript, at: Span) -> SSAValue:
+        """Products of f32 rows: a chain of fused multiply-adds over K."""
+        emit, depth = self.emit, self.shape.depth
+        quantised = isinstance(op.b.owner, quant.DequantizeOp)
+        step = BLOCK if quantised else min(self.step, depth)
+        start = emit.full(0.0, f32, [self.rows, self.count, ROWS])
+
+        def some(k: SSAValue, acc: SSAValue, size: int) -> SSAValue:
+            a = self.tiles.tile_of(op.a, (rows, Span(k, size, inside=True)))
+            b = self._right(op, at, k, size)
+            return emit.add(tile.DotOp(a, b, acc, [(1, 1)]))
+
+        whole = depth - depth % step
+        (acc,) = self.tiles.loop(
+            emit.index(0),
+            emit.index(whole),
+            emit.index(step),
+            [start],
+            lambda k, acc: [some(k, acc, step)],
+        )
+        return some(emit.index(whole), acc, depth - whole) if depth > whole else acc
+
+    def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
+        """The right operand for some columns of K: `[j, size, 16]` f32."""
+        if isinstance(op.b.owner, quant.DequantizeOp):
+            block = Span(self.emit.over(k, BLOCK), 1, inside=True)
+            return dequantized_columns(self.tiles, op.b.owner, (at, block))
+        lanes = Span(self.emit.index(0), ROWS, inside=True)
+        return self.tiles.tile_of(op.b, (at, Span(k, size, inside=True), lanes))
+
+    def _integer(self, op: quant.LinearOp, rows: Subscript, at: Span) -> SSAValue:
+        """Products of 8-bit rows: exact in a block, f32 across blocks."""
+        emit = self.emit
+        shape = (self.rows, self.count, ROWS)
+        start = emit.full(0.0, f32, shape)
+        zero = emit.full(0, i32, shape)
+
+        def block(b: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+            one = Span(b, 1, inside=True)
+            columns = Span(emit.times(b, BLOCK), BLOCK, inside=True)
+            q = emit.reshape(self.tiles.tile_of(op.q, (rows, columns)), (self.rows, 8, 4))
+            weights = quant_tile(self.tiles, op, (at, one))
+            dot = tile.DotOp(q, weights, zero, [(1, 1), (2, 3)], unsigned=(0, 1))
+            whole = emit.cast(emit.add(dot), f32)
+            scale = scale_tile(self.tiles, op.w[1], (at, one))
+            load = lambda w: scale_tile(self.tiles, w, (at, one))  # noqa: E731
+            offset = offset_of(self.tiles, op, scale, load)
+            d = self.tiles.tile_of(op.d, (rows, one))
+            wide = emit.broadcast(scale, [1, 2], shape)
+            product = emit.binary(arith.MulfOp, wide, self._per_row(d, shape))
+            acc = emit.fma(whole, product, acc)
+            if offset is not None:
+                s = self.tiles.tile_of(op.s, (rows, one))
+                acc = emit.fma(emit.broadcast(offset, [1, 2], shape), self._per_row(s, shape), acc)
+            return [acc]
+
+        blocks = emit.index(self.shape.depth // BLOCK)
+        return self.tiles.loop(emit.index(0), blocks, emit.index(1), [start], block)[0]
+
+    def _per_row(self, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+        return self.emit.broadcast(self.emit.reshape(x, [self.rows]), [0], shape)

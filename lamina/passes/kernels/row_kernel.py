@@ -1,0 +1,59 @@
+"""Build kernels that go through rows: elementwise chains, norms, softmax, reductions, writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from lamina.dialects import cache, nn, quant, tile
+from lamina.dialects.dims import Dim, product
+from lamina.dialects.tensors import extents
+from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.rows import chunk_of, find_statistics, over_row
+from lamina.passes.kernels.subscripts import Span, Subscript
+
+WIDEST = 64
+"""Elements of a row that are taken at once; part of the arithmetic's order, so one number."""
+
+
+def domain(kernel: Kernel) -> tuple[Dim, ...]:
+    """Return the extents that a row kernel goes through: of what it reduces, or gives."""
+    values = [op.operands[0] for op in kernel.ops if isinstance(op, nn.ReduceOp)]
+    for value in kernel.yields:
+        owner = value.owner
+        if isinstance(owner, cache.WriteOp | quant.QuantizeOp):
+            values.append(owner.x)
+        else:
+            values.append(value)
+    return max((extents(value.type) for value in values), key=len)
+
+
+def build_rows(group: nn.GroupOp, name: str) -> tile.KernelOp:
+    """Build a kernel whose programs take one row each, chunk by chunk."""
+    kernel = Kernel(group, name)
+    shape = domain(kernel)
+    lead = shape[:-1]
+    flat = kernel.program(0)
+    rows: list[Subscript] = [Span(i, 1, inside=True) for i in kernel.unravel(flat, lead)]
+    rows = rows if lead else []
+    find_statistics(kernel.tiles, kernel.ops, tuple(rows), WIDEST)
+    if _is_reduced(kernel, shape):
+        kernel.store(rows, rows, Span(kernel.emit.index(0), 1, inside=True))
+    elif shape:
+        chunk = chunk_of(shape[-1], WIDEST)
+
+        def body(span: Span, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            kernel.store(rows, rows, span)
+            return []
+
+        over_row(kernel.tiles, shape[-1], chunk, body)
+    else:
+        kernel.store([], [], Span(kernel.emit.index(0), 1, inside=True))
+    return kernel.finish([product(lead)])
+
+
+def _is_reduced(kernel: Kernel, shape: tuple[Dim, ...]) -> bool:
+    """Whether the results have one element a row."""
+    reduces = any(isinstance(op, nn.ReduceOp) for op in kernel.ops)
+    return reduces and all(len(extents(y.type)) < len(shape) for y in kernel.yields)

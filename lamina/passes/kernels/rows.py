@@ -1,0 +1,251 @@
+"""Row operations: norms, softmax and reductions along the last dimension.
+
+A row operation is two things: statistics of a row (a sum of squares, a maximum), found by loops
+over the row, and a map that uses them. The loops add lane by lane in ascending chunks, then across
+lanes, in an order that depends only on the chunk's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IndexType, IntegerType, f32
+from xdsl.ir import Operation, SSAValue
+
+from lamina.dialects import nn, tile
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.passes.kernels.subscripts import Index, Span, sizes
+from lamina.passes.kernels.tiles import Tiles, rule
+
+Statistics = Callable[[Tiles, Any, Index, int], tuple[SSAValue, ...]]
+"""Emit what an operation must know of the row at an index: (tiles, op, row, chunk)."""
+
+STATISTICS: dict[type[Operation], Statistics] = {}
+"""The statistics of each row operation, vectors of one element a row."""
+
+COMBINE: dict[str, tuple[type[Any], type[Any]]] = {
+    "add": (arith.AddfOp, arith.AddiOp),
+    "mul": (arith.MulfOp, arith.MuliOp),
+    "max": (arith.MaximumfOp, arith.MaxSIOp),
+    "min": (arith.MinimumfOp, arith.MinSIOp),
+    "and": (arith.AndIOp, arith.AndIOp),
+    "or": (arith.OrIOp, arith.OrIOp),
+}
+"""How two partial results of a reduction become one, for floats and for integers."""
+
+NEUTRAL: dict[str, tuple[float, int]] = {
+    "add": (0.0, 0),
+    "mul": (1.0, 1),
+    "max": (float("-inf"), -1),
+    "min": (float("inf"), 0),
+    "and": (0.0, -1),
+    "or": (0.0, 0),
+}
+
+
+def statistics(kind: type[Operation]) -> Callable[[Statistics], Statistics]:
+    """Register the statistics of a row operation."""
+
+    def register(function: Statistics) -> Statistics:
+        STATISTICS[kind] = function
+        return function
+
+    return register
+
+
+def chunk_of(extent: Dim, widest: int) -> int:
+    """Return how many elements of a row of `extent` are taken at once: a power of two."""
+    if extent.constant is None:
+        return widest
+    return min(widest, 1 << max(0, extent.constant - 1).bit_length())
+
+
+def neutral(kind: str, element: object) -> float:
+    """Return the value that leaves a reduction of `kind` as it is."""
+    if not isinstance(element, IntegerType):
+        return NEUTRAL[kind][0]
+    bits = element.width.data
+    extremes = {"max": -(2 ** (bits - 1)), "min": 2 ** (bits - 1) - 1}
+    return extremes.get(kind, NEUTRAL[kind][1])
+
+
+def over_row(
+    tiles: Tiles,
+    extent: Dim,
+    chunk: int,
+    body: Callable[[Span, Sequence[SSAValue]], Sequence[SSAValue]],
+    carried: Sequence[SSAValue] = (),
+) -> list[SSAValue]:
+    """Run `body` on each chunk of a row in ascending order and return what it carries."""
+    emit = tiles.emit
+    whole = extent.constant is not None and extent.constant % chunk == 0
+    if extent == chunk:
+        return list(body(Span(emit.index(0), chunk, inside=True), carried))
+
+    def step(at: SSAValue, *values: SSAValue) -> Sequence[SSAValue]:
+        return body(Span(at, chunk, whole), values)
+
+    high, width = emit.extent(extent), emit.index(chunk)
+    return tiles.loop(emit.index(0), high, width, carried, step)
+
+
+def fold_row(
+    tiles: Tiles,
+    extent: Dim,
+    chunk: int,
+    kind: str,
+    value: Callable[[Span], SSAValue],
+    element: Any = f32,
+) -> SSAValue:
+    """Reduce a row of one-row tiles `[…, chunk]` to a vector `[1]`."""
+    emit = tiles.emit
+    pick = 1 if isinstance(element, IntegerType) else 0
+    start = emit.full(neutral(kind, element), element, [chunk])
+
+    def body(span: Span, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        x = emit.reshape(value(span), [chunk])
+        if not span.inside:
+            x = emit.add(tile.SelectOp(valid(tiles, span, extent), x, start))
+        return [emit.binary(COMBINE[kind][pick], carried[0], x)]
+
+    (lanes,) = over_row(tiles, extent, chunk, body, [start])
+    return emit.broadcast(emit.reduce(lanes, kind, [0]), [], [1])
+
+
+def valid(tiles: Tiles, span: Span, extent: Dim) -> SSAValue:
+    """Return which elements of a span lie below `extent`: `[size]` i1."""
+    emit = tiles.emit
+    counts = emit.add(tile.IotaOp(IndexType(), span.size))
+    left = emit.binary(arith.SubiOp, emit.extent(extent), span.start)
+    return emit.add(tile.CompareOp("lt", counts, emit.add(tile.SplatOp(left, [span.size]))))
+
+
+def find_statistics(tiles: Tiles, ops: Sequence[Operation], row: Index, widest: int) -> None:
+    """Emit the statistics of every row operation among `ops`, in order."""
+    for op in ops:
+        if type(op) in STATISTICS:
+            extent = extents(op.operands[0].type)[-1]
+            chunk = chunk_of(extent, widest)
+            tiles.statistics[op] = STATISTICS[type(op)](tiles, op, row, chunk)
+
+
+def _per_row(tiles: Tiles, op: Operation, which: int, index: Index) -> SSAValue:
+    if op not in tiles.statistics:
+        raise LoweringError(f"{op.name} needs its row's statistics first")
+    return spread(tiles, tiles.statistics[op][which], index)
+
+
+def spread(tiles: Tiles, value: SSAValue, index: Index) -> SSAValue:
+    """Repeat a row's statistic `[1]` over the tile at `index`, which lies in that row."""
+    emit, rank = tiles.emit, len(index)
+    return emit.broadcast(emit.reshape(value, [1] * rank), list(range(rank)), sizes(index))
+
+
+@statistics(nn.RmsNormOp)
+def _rms_statistics(tiles: Tiles, op: nn.RmsNormOp, row: Index, chunk: int) -> tuple[SSAValue, ...]:
+    emit, extent = tiles.emit, extents(op.x.type)[-1]
+
+    def square(span: Span) -> SSAValue:
+        x = tiles.tile_of(op.x, (*row, span))
+        return emit.binary(arith.MulfOp, x, x)
+
+    total = fold_row(tiles, extent, chunk, "add", square)
+    mean = emit.binary(arith.DivfOp, total, _count(tiles, extent))
+    shifted = emit.binary(arith.AddfOp, mean, emit.full(op.eps.value.data, f32, [1]))
+    root = emit.add(math.SqrtOp(shifted))
+    return (emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root),)
+
+
+def _count(tiles: Tiles, extent: Dim) -> SSAValue:
+    emit = tiles.emit
+    if extent.constant is not None:
+        return emit.full(float(extent.constant), f32, [1])
+    return emit.broadcast(emit.cast(emit.extent(extent), f32), [], [1])
+
+
+@rule(nn.RmsNormOp)
+def _rms_norm(tiles: Tiles, op: nn.RmsNormOp, index: Index, _: SSAValue) -> SSAValue:
+    emit = tiles.emit
+    x = emit.binary(arith.MulfOp, tiles.tile_of(op.x, index), _per_row(tiles, op, 0, index))
+    w = emit.broadcast(tiles.tile_of(op.w, index[-1:]), [len(index) - 1], sizes(index))
+    return emit.binary(arith.MulfOp, x, w)
+
+
+@statistics(nn.LayerNormOp)
+def _layer_statistics(
+    tiles: Tiles, op: nn.LayerNormOp, row: Index, chunk: int
+) -> tuple[SSAValue, ...]:
+    emit, extent = tiles.emit, extents(op.x.type)[-1]
+    count = _count(tiles, extent)
+    total = fold_row(tiles, extent, chunk, "add", lambda span: tiles.tile_of(op.x, (*row, span)))
+    mean = emit.binary(arith.DivfOp, total, count)
+
+    def squared(span: Span) -> SSAValue:
+        index = (*row, span)
+        x = tiles.tile_of(op.x, index)
+        d = emit.binary(arith.SubfOp, x, spread(tiles, mean, index))
+        return emit.binary(arith.MulfOp, d, d)
+
+    variance = emit.binary(arith.DivfOp, fold_row(tiles, extent, chunk, "add", squared), count)
+    shifted = emit.binary(arith.AddfOp, variance, emit.full(op.eps.value.data, f32, [1]))
+    root = emit.add(math.SqrtOp(shifted))
+    return mean, emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root)
+
+
+@rule(nn.LayerNormOp)
+def _layer_norm(tiles: Tiles, op: nn.LayerNormOp, index: Index, _: SSAValue) -> SSAValue:
+    emit, last = tiles.emit, [len(index) - 1]
+    x = emit.binary(arith.SubfOp, tiles.tile_of(op.x, index), _per_row(tiles, op, 0, index))
+    x = emit.binary(arith.MulfOp, x, _per_row(tiles, op, 1, index))
+    w, b = (emit.broadcast(tiles.tile_of(v, index[-1:]), last, sizes(index)) for v in (op.w, op.b))
+    return emit.fma(x, w, b)
+
+
+@statistics(nn.SoftmaxOp)
+def _softmax_statistics(
+    tiles: Tiles, op: nn.SoftmaxOp, row: Index, chunk: int
+) -> tuple[SSAValue, ...]:
+    extent = extents(op.x.type)[-1]
+    if op.axis.value.data != len(extents(op.x.type)) - 1:
+        raise LoweringError("a softmax kernel takes the last axis")
+    largest = fold_row(tiles, extent, chunk, "max", lambda span: tiles.tile_of(op.x, (*row, span)))
+
+    def power(span: Span) -> SSAValue:
+        return _shifted_exp(tiles, op, (*row, span), largest)
+
+    return largest, fold_row(tiles, extent, chunk, "add", power)
+
+
+def _shifted_exp(tiles: Tiles, op: nn.SoftmaxOp, index: Index, largest: SSAValue) -> SSAValue:
+    emit = tiles.emit
+    shifted = emit.binary(arith.SubfOp, tiles.tile_of(op.x, index), spread(tiles, largest, index))
+    return emit.add(math.ExpOp(shifted))
+
+
+@rule(nn.SoftmaxOp)
+def _softmax(tiles: Tiles, op: nn.SoftmaxOp, index: Index, _: SSAValue) -> SSAValue:
+    power = _shifted_exp(tiles, op, index, tiles.statistics[op][0])
+    return tiles.emit.binary(arith.DivfOp, power, _per_row(tiles, op, 1, index))
+
+
+@statistics(nn.ReduceOp)
+def _reduce_statistics(
+    tiles: Tiles, op: nn.ReduceOp, row: Index, chunk: int
+) -> tuple[SSAValue, ...]:
+    shape = extents(op.x.type)
+    kind, element = op.kind.data, nn.element(op.x)
+    if tile.values(op.dims) != (len(shape) - 1,) or kind not in COMBINE:
+        raise LoweringError(f"a row kernel reduces the last dimension by one of {list(COMBINE)}")
+    read = lambda span: tiles.tile_of(op.x, (*row, span))  # noqa: E731
+    return (fold_row(tiles, shape[-1], chunk, kind, read, element),)
+
+
+@rule(nn.ReduceOp)
+def _reduced(tiles: Tiles, op: nn.ReduceOp, index: Index, _: SSAValue) -> SSAValue:
+    if op not in tiles.statistics:
+        raise LoweringError(f"{op.name} needs its row's statistics first")
+    return tiles.emit.reshape(tiles.statistics[op][0], sizes(index))

@@ -1,0 +1,176 @@
+"""Compute tiles of a group's values on demand: `tile_of(value, index)`.
+
+A group's operations that map elements to elements (arithmetic, broadcasts, transposes, slices,
+gathers, …) have a rule that turns a tile of the result into tiles of the operands; a group's
+arguments are loaded. So a chain of such operations becomes arithmetic on registers wherever a
+builder needs a tile of its end: fusion is nothing but asking for a value that is not an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from lamina.dialects import tile
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.errors import LoweringError
+from lamina.passes.kernels.emit import Body, Emit
+from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
+
+Rule = Callable[["Tiles", Any, Index, SSAValue], SSAValue]
+"""Emit the tile of one result of an operation: (tiles, op, index, result) -> vector."""
+
+RULES: dict[type[Operation], Rule] = {}
+"""How to compute a tile of each operation that maps elements to elements."""
+
+
+def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
+    """Register the rule of some operations."""
+
+    def register(function: Rule) -> Rule:
+        for kind in kinds:
+            if kind in RULES:
+                raise LoweringError(f"two tile rules for {kind.name}")
+            RULES[kind] = function
+        return function
+
+    return register
+
+
+class Tiles:
+    """The tiles of one group's values, and the memrefs that stand for its arguments."""
+
+    def __init__(self, emit: Emit, memrefs: dict[SSAValue, SSAValue]) -> None:
+        self.emit = emit
+        self.memrefs = memrefs
+        self._fixed: dict[SSAValue, SSAValue] = {}
+        self._memo: dict[tuple[SSAValue, Index], SSAValue] = {}
+        self.statistics: dict[Operation, tuple[SSAValue, ...]] = {}
+        """What row operations (norms, softmax) know of the program's row, once computed."""
+
+    def fix(self, value: SSAValue, tile_value: SSAValue) -> None:
+        """Say that the only tile of `value` that will be asked for is `tile_value`."""
+        self._fixed[value] = tile_value
+
+    def loop(
+        self,
+        low: SSAValue,
+        high: SSAValue,
+        step: SSAValue,
+        carried: Sequence[SSAValue],
+        body: Body,
+    ) -> list[SSAValue]:
+        """`Emit.loop`, after which tiles that were computed inside are forgotten."""
+        memo = dict(self._memo)
+        results = self.emit.loop(low, high, step, carried, body)
+        self._memo = memo
+        return results
+
+    def tile_of(self, value: SSAValue, index: Index) -> SSAValue:
+        """Return the tile of `value` at `index`: a vector of the index's shape."""
+        if value in self._fixed:
+            return self.emit.reshape(self._fixed[value], sizes(index))
+        key = (value, index)
+        if key not in self._memo:
+            self._memo[key] = self._compute(value, index)
+        return self._memo[key]
+
+    def _compute(self, value: SSAValue, index: Index) -> SSAValue:
+        if value in self.memrefs:
+            return self.load(self.memrefs[value], index)
+        assert isinstance(value, OpResult)
+        op = value.op
+        if type(op) not in RULES:
+            raise LoweringError(f"no tile rule for {op.name}: it cannot be fused")
+        return RULES[type(op)](self, op, index, value)
+
+    def remember(self, value: SSAValue, index: Index, tile_value: SSAValue) -> None:
+        """Keep a tile that was computed beside another one."""
+        self._memo[(value, index)] = tile_value
+
+    def load(
+        self,
+        memref: SSAValue,
+        index: Index,
+        *,
+        shape: tuple[int, ...] | None = None,
+        zip: tuple[int, ...] = (),
+    ) -> SSAValue:
+        """Load the elements of a memref at `index`, as a vector of `shape`."""
+        kind = cast("MemRefType[Any]", memref.type)
+        result = tile.vector(kind.element_type, sizes(index) if shape is None else shape)
+        at, extent, options = _access(memref, index, zip)
+        return self.emit.add(tile.LoadOp(memref, at, extent, result, zip=zip, **options))
+
+    def store(
+        self, value: SSAValue, memref: SSAValue, index: Index, *, zip: tuple[int, ...] = ()
+    ) -> None:
+        """Store a tile in a memref at `index`; what is outside is dropped."""
+        at, extent, options = _access(memref, index, zip)
+        self.emit.effect(tile.StoreOp(value, memref, at, extent, zip=zip, unique=True, **options))
+
+    def clamped_rows(self, start: SSAValue, size: int, end: SSAValue) -> Subscript:
+        """Return `size` rows from `start` on, those from `end` on replaced by the last one."""
+        if size == 1:
+            return Span(start, 1, inside=True)
+        emit = self.emit
+        rows = emit.add(tile.IotaOp(start.type, size))
+        rows = emit.binary(arith.AddiOp, rows, emit.add(tile.SplatOp(start, [size])))
+        last = emit.add(arith.SubiOp(end, emit.index(1)))
+        return Rows(emit.binary(arith.MinSIOp, rows, emit.add(tile.SplatOp(last, [size]))), size)
+
+
+def _access(
+    memref: SSAValue, index: Index, zip: tuple[int, ...]
+) -> tuple[list[SSAValue], list[int], dict[str, Any]]:
+    static = cast("MemRefType[Any]", memref.type).get_shape()
+    at = [sub.indices if isinstance(sub, Rows) else sub.start for sub in index]
+    extent = [1 if d in zip[1:] else sub.size for d, sub in enumerate(index)]
+    limits = {
+        d: sub.limit
+        for d, sub in enumerate(index)
+        if isinstance(sub, Span) and sub.limit is not None
+    }
+    inside = [d for d, sub in enumerate(index) if is_inside(sub, static[d]) and d not in limits]
+    return at, extent, {"in_bounds": inside, "limits": limits}
+
+
+def is_inside(sub: Subscript, static: int) -> bool:
+    """Whether a subscript needs no bounds check in a dimension of this static extent.
+
+    A tile as wide as the dimension can only begin at its first element.
+    """
+    return sub.inside or sub.size == static
+
+
+def shape_of(value: SSAValue) -> tuple[Dim, ...]:
+    """Return the extents of a tensor value."""
+    return extents(value.type)
+
+
+def split_span(emit: Emit, inner: tuple[Dim, ...], span: Span) -> list[Subscript]:
+    """Return a span of one dimension as subscripts of the several that it is split into.
+
+    The span lies within the last dimension, or covers it whole. LoweringError otherwise.
+    """
+    result: list[Subscript] = []
+    start, size = span.start, span.size
+    for dim in reversed(inner[1:]):
+        extent = dim.constant
+        if extent is None:
+            raise LoweringError(f"a dimension that is split by {dim} has no rule")
+        if size % extent == 0:
+            result.append(Span(emit.index(0), extent, inside=True))
+            start, size = emit.over(start, extent), size // extent
+        elif extent % size == 0:
+            result.append(Span(emit.modulo(start, extent), size, inside=True))
+            start, size = emit.over(start, extent), 1
+        else:
+            raise LoweringError(f"a span of {size} does not fit a dimension of {extent}")
+    result.append(Span(start, size, span.inside))
+    return result[::-1]

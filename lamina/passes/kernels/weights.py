@@ -1,0 +1,185 @@
+"""Tile rules of quantised weights and activations, and the tiles of packed right operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IndexType, f32, i8, i32
+from xdsl.ir import SSAValue
+
+from lamina.dialects import quant, tile
+from lamina.errors import LoweringError
+from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
+from lamina.passes.kernels.tiles import Tiles, rule
+
+BLOCK, ROWS = quant.BLOCK, quant.ROWS
+
+
+def unpacked(tiles: Tiles, quants: SSAValue, bits: int) -> SSAValue:
+    """Split packed bytes `[…, bits, n, 4]` into unsigned bytes of one weight each, `[…, 8, n, 4]`.
+
+    4-bit: the low halves are the even groups of 4 columns, the high halves the odd ones.
+    """
+    emit, shape = tiles.emit, tile.shape_of(quants.type)
+    if bits == 8:
+        return quants
+    low = emit.binary(arith.AndIOp, quants, emit.full(15, i8, shape))
+    high = emit.binary(arith.ShRUIOp, quants, emit.full(4, i8, shape))
+    lead, (n, four) = shape[:-3], shape[-2:]
+    paired = (*lead, 4, 1, n, four)
+    parts = [emit.reshape(part, paired) for part in (low, high)]
+    return emit.reshape(emit.add(tile.JoinOp(parts, len(lead) + 1)), (*lead, 8, n, four))
+
+
+def quant_tile(tiles: Tiles, op: quant.LinearOp | quant.DequantizeOp, index: Index) -> SSAValue:
+    """Load the unsigned quants of one block for `J` tiles of rows: `[J, 8, 16, 4]` i8.
+
+    `index` is (tiles of rows, block).
+    """
+    emit, bits = tiles.emit, op.bits
+    zero = emit.index(0)
+    whole = [Span(zero, n, inside=True) for n in (bits, ROWS, 4)]
+    shape = (index[0].size, bits, ROWS, 4)
+    packed = tiles.load(tiles.memrefs[op.w[0]], (*index, *whole), shape=shape)
+    return unpacked(tiles, packed, bits)
+
+
+def scale_tile(tiles: Tiles, weight: SSAValue, index: Index) -> SSAValue:
+    """Load scales or offsets of one block for `J` tiles of rows: `[J, 16]` f32."""
+    emit = tiles.emit
+    rows = Span(emit.index(0), ROWS, inside=True)
+    shape = (index[0].size, ROWS)
+    return emit.cast(tiles.load(tiles.memrefs[weight], (*index, rows), shape=shape), f32)
+
+
+def offset_of(
+    tiles: Tiles,
+    op: quant.LinearOp | quant.DequantizeOp,
+    scale: SSAValue,
+    load: Callable[[SSAValue], SSAValue],
+) -> SSAValue | None:
+    """Return what is added to `scale * quant` in a weight, shaped as `scale`; None for nothing.
+
+    `load` gives the weight's stored offsets in that shape.
+    """
+    emit, zero = tiles.emit, op.zero.value.data
+    offset = load(op.w[2]) if op.has_offset else None
+    if not zero:
+        return offset
+    shift = emit.full(-float(zero), f32, tile.shape_of(scale.type))
+    if offset is None:
+        return emit.binary(arith.MulfOp, shift, scale)
+    return emit.fma(shift, scale, offset)
+
+
+def dequantized_columns(tiles: Tiles, op: quant.DequantizeOp, index: Index) -> SSAValue:
+    """Return one block of weights for `J` tiles of rows as a right operand: `[J, 32, 16]` f32."""
+    emit = tiles.emit
+    count = index[0].size
+    quants = emit.cast(quant_tile(tiles, op, index), f32, unsigned=True)
+    turned = emit.add(tile.TransposeOp(quants, [0, 1, 3, 2]))
+    columns = emit.reshape(turned, [count, BLOCK, ROWS])
+    scale = scale_tile(tiles, op.w[1], index)
+    offset = offset_of(tiles, op, scale, lambda w: scale_tile(tiles, w, index))
+    wide = emit.broadcast(scale, [0, 2], [count, BLOCK, ROWS])
+    if offset is None:
+        return emit.binary(arith.MulfOp, columns, wide)
+    return emit.fma(columns, wide, emit.broadcast(offset, [0, 2], [count, BLOCK, ROWS]))
+
+
+@rule(quant.DequantizeOp)
+def _dequantize(tiles: Tiles, op: quant.DequantizeOp, index: Index, _: SSAValue) -> SSAValue:
+    """Rows of a packed weight by their numbers, whole blocks of columns: `[M, n]` f32."""
+    emit = tiles.emit
+    rows, columns = index
+    if not op.packed or columns.size % BLOCK or not isinstance(columns, Span):
+        raise LoweringError("a fused dequantize takes whole blocks of a packed weight")
+    count, blocks = rows.size, columns.size // BLOCK
+    where = _row_numbers(tiles, rows)
+    sixteen = emit.full(ROWS, IndexType(), [count])
+    in_tile = Rows(emit.binary(arith.RemUIOp, where, sixteen), count)
+    of_tile = Rows(emit.binary(arith.DivUIOp, where, sixteen), count)
+    block = Span(emit.over(columns.start, BLOCK), blocks, columns.inside)
+    quants = _quants_of_rows(tiles, op, of_tile, block, in_tile)
+    shape = (count, blocks, BLOCK)
+    numbers = emit.reshape(emit.cast(quants, f32, unsigned=True), shape)
+
+    def per_block(weight: SSAValue) -> SSAValue:
+        at: Index = (of_tile, block, in_tile)
+        loaded = tiles.load(tiles.memrefs[weight], at, shape=(count, blocks), zip=(0, 2))
+        return emit.cast(loaded, f32)
+
+    scale = per_block(op.w[1])
+    offset = offset_of(tiles, op, scale, per_block)
+    wide = emit.broadcast(scale, [0, 1], shape)
+    if offset is None:
+        result = emit.binary(arith.MulfOp, numbers, wide)
+    else:
+        result = emit.fma(numbers, wide, emit.broadcast(offset, [0, 1], shape))
+    return emit.reshape(result, sizes(index))
+
+
+def _row_numbers(tiles: Tiles, rows: Subscript) -> SSAValue:
+    if isinstance(rows, Rows):
+        return rows.indices
+    emit = tiles.emit
+    counts = emit.add(tile.IotaOp(IndexType(), rows.size))
+    return emit.binary(arith.AddiOp, counts, emit.add(tile.SplatOp(rows.start, [rows.size])))
+
+
+def _quants_of_rows(
+    tiles: Tiles, op: quant.DequantizeOp, of_tile: Rows, block: Span, in_tile: Rows
+) -> SSAValue:
+    emit, bits = tiles.emit, op.bits
+    zero = emit.index(0)
+    groups, four = Span(zero, bits, inside=True), Span(zero, 4, inside=True)
+    shape = (of_tile.size, block.size, bits, 1, 4)
+    at: Index = (of_tile, block, groups, in_tile, four)
+    packed = tiles.load(tiles.memrefs[op.w[0]], at, shape=shape, zip=(0, 3))
+    return unpacked(tiles, packed, bits)
+
+
+@rule(quant.QuantizeOp)
+def _quantize(tiles: Tiles, op: quant.QuantizeOp, index: Index, result: SSAValue) -> SSAValue:
+    """Whole blocks of a row: one computation gives quants, scales and sums."""
+    emit = tiles.emit
+    rows, last = index
+    assert isinstance(last, Span)
+    if result is op.q:
+        blocks = Span(emit.over(last.start, BLOCK), last.size // BLOCK, last.inside)
+        columns = last
+    else:
+        blocks = last
+        columns = Span(emit.times(last.start, BLOCK), last.size * BLOCK, last.inside)
+    if columns.size % BLOCK:
+        raise LoweringError("a fused quantize takes whole blocks")
+    q, d, s = quantized(tiles, tiles.tile_of(op.x, (rows, columns)))
+    tiles.remember(op.q, (rows, columns), q)
+    tiles.remember(op.d, (rows, blocks), d)
+    tiles.remember(op.s, (rows, blocks), s)
+    return {op.q: q, op.d: d, op.s: s}[result]  # pyright: ignore[reportArgumentType]
+
+
+def quantized(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Quantise `x` [M, n] by blocks of 32: quants [M, n] i8, scales and sums [M, n/32] f32."""
+    emit = tiles.emit
+    rows, size = tile.shape_of(x.type)
+    blocks = size // BLOCK
+    shape = (rows, blocks, BLOCK)
+    x = emit.reshape(x, shape)
+    largest = emit.reduce(emit.add(math.AbsFOp(x)), "max", [2])
+    d = emit.binary(arith.DivfOp, largest, emit.full(127.0, f32, (rows, blocks)))
+    zero = emit.full(0.0, f32, (rows, blocks))
+    one = emit.full(1.0, f32, (rows, blocks))
+    empty = emit.add(tile.CompareOp("eq", d, zero))
+    divisor = emit.add(tile.SelectOp(empty, one, d))
+    ratio = emit.binary(arith.DivfOp, x, emit.broadcast(divisor, [0, 1], shape))
+    limit = emit.full(127.0, f32, shape)
+    whole = emit.add(math.RoundEvenOp(ratio))
+    whole = emit.binary(arith.MinimumfOp, whole, limit)
+    whole = emit.binary(arith.MaximumfOp, whole, emit.full(-127.0, f32, shape))
+    integers = emit.cast(whole, i32)
+    total = emit.cast(emit.reduce(integers, "add", [2]), f32)
+    s = emit.binary(arith.MulfOp, total, d)
+    return emit.reshape(emit.cast(integers, i8), (rows, size)), d, s

@@ -1,0 +1,239 @@
+"""Build a kernel for each group, and turn calls on tensors into launches on buffers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import nn, plan, tile
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.dialects.tile import values
+from lamina.errors import LoweringError
+from lamina.passes.decompose_composites import decompose_in
+from lamina.passes.functions import argument_attributes, find_function, result_attributes
+from lamina.passes.groups import Groups, before_reshapes
+from lamina.passes.kernels.build import build_kernel
+from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.rows import STATISTICS
+from lamina.passes.kernels.tiles import RULES
+from lamina.passes.rewriting import inherit_source
+
+
+@dataclass(frozen=True)
+class LowerGroupsPass(ModulePass):
+    """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
+
+    Outputs are arguments after all others. A group that no builder takes is run by its NumPy
+    meaning (`plan.host`), with a warning that names it.
+    """
+
+    name = "lower-groups"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        function = find_function(op, "forward")
+        if function is None:
+            return
+        _own_outputs(Groups.of(op), function)
+        symbols: dict[str, list[str]] = {}
+        hosted: set[str] = set()
+        for name, group in Groups.of(op).by_name.items():
+            symbols[name] = [*group_symbols(group), tile.WORKERS]
+            if not _lower(op, group):
+                hosted.add(name)
+        _Forward(function, symbols, hosted).lower()
+
+
+def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
+    """Put a group's kernel in its place; False if no builder takes it."""
+    work = group.clone()
+    decompose_in(work, keep={op.name for op in (*RULES, *STATISTICS)} | KEPT)
+    try:
+        kernel = build_kernel(work, group.sym_name.data)
+    except LoweringError as error:
+        names = ", ".join(dict.fromkeys(op.name for op in list(group.body.block.ops)[:-1]))
+        warnings.warn(f"{names} runs by its NumPy meaning, slowly: {error}", stacklevel=2)
+        return False
+    module.body.block.insert_op_before(kernel, group)
+    group.detach()
+    group.erase()
+    return True
+
+
+KEPT = {"cache.attention", "cache.write", "quant.linear", "nn.dot_general", "nn.yield", "nn.group"}
+"""What builders take whole, beside what has a tile rule or row statistics."""
+
+
+def _own_outputs(groups: Groups, function: FuncOp) -> None:
+    """Give each output a call of its own: a copy, where it is an input or another output."""
+    end = function.body.block.last_op
+    assert isinstance(end, ReturnOp)
+    if isinstance(end.prev_op, nn.SwitchOp):
+        for branch in end.prev_op.branches:
+            _copy_shared(groups, branch.block)
+    else:
+        _copy_shared(groups, function.body.block)
+
+
+def _copy_shared(groups: Groups, block: Block) -> None:
+    end = block.last_op
+    assert end is not None
+    taken: set[SSAValue] = set()
+    for i, value in enumerate(end.operands):
+        if isinstance(value.type, PagesType):
+            continue
+        source = before_reshapes(value)
+        if source not in taken and isinstance(source.owner, nn.CallOp):
+            taken.add(source)
+            continue
+        copy = nn.ReshapeOp(value, extents(value.type))
+        block.insert_op_before(copy, end)
+        end.operands[i] = groups.outline(copy).ys[0]
+
+
+class _Forward:
+    """`@forward` under rewriting: which buffer holds each value."""
+
+    def __init__(self, function: FuncOp, symbols: dict[str, list[str]], hosted: set[str]) -> None:
+        self.function, self.symbols, self.hosted = function, symbols, hosted
+        self.buffers: dict[SSAValue, SSAValue] = {}
+
+    def lower(self) -> None:
+        """Replace the function by one on buffers."""
+        old = self.function
+        block, attributes = Block(), list[DictionaryAttr]()
+        for arg, named in argument_attributes(old):
+            self.buffers[arg] = self._argument(block, arg.type, arg.name_hint)
+            attributes.append(named)
+        end = old.body.block.last_op
+        assert isinstance(end, ReturnOp)
+        outputs: list[SSAValue | None] = []
+        for value, named in zip(end.arguments, result_attributes(old), strict=True):
+            if isinstance(value.type, PagesType):
+                outputs.append(None)
+                continue
+            outputs.append(self._argument(block, value.type, "out"))
+            attributes.append(named)
+        self._body(old.body.block, block, outputs)
+        block.add_op(plan.ReturnOp())
+        new = FuncOp(
+            "forward",
+            ([arg.type for arg in block.args], []),
+            Region(block),
+            arg_attrs=ArrayAttr(attributes),
+        )
+        new.attributes.update(old.attributes)
+        module_block = old.parent
+        assert module_block is not None
+        module_block.insert_op_before(new, old)
+        old.detach()
+        old.erase(safe_erase=False)
+
+    def _argument(self, block: Block, type: Attribute, hint: str | None) -> SSAValue:
+        arg = block.insert_arg(buffer_type(type), len(block.args))
+        arg.name_hint = hint
+        return arg
+
+    def _body(self, old: Block, new: Block, outputs: list[SSAValue | None]) -> None:
+        """Lower the operations of `old`; its results go to `outputs`."""
+        end = old.last_op
+        assert end is not None
+        for value, buffer in zip(end.operands, outputs, strict=True):
+            if buffer is not None:
+                self._place(value, buffer, new)
+        for op in list(old.ops)[:-1]:
+            match op:
+                case nn.ReshapeOp():
+                    self._view(op, new)
+                case nn.CallOp():
+                    self._call(op, new)
+                case nn.SwitchOp():
+                    self._switch(op, new)
+                case _:
+                    raise LoweringError(f"{op.name} is in no group: outline-groups comes first")
+
+    def _place(self, value: SSAValue, buffer: SSAValue, block: Block) -> None:
+        """Say where a result is to be put: in `buffer`, under the type that its call gives it."""
+        self.buffers[value] = buffer
+        source = before_reshapes(value)
+        if source is not value:
+            view = plan.ViewOp(buffer, Dim.of(0), buffer_type(source.type))
+            block.add_op(view)
+            self.buffers[source] = view.y
+
+    def _view(self, op: nn.ReshapeOp, block: Block) -> None:
+        if op.y not in self.buffers:
+            view = plan.ViewOp(self.buffers[op.x], Dim.of(0), buffer_type(op.y.type))
+            block.add_op(view)
+            view.y.name_hint = op.y.name_hint
+            self.buffers[op.y] = view.y
+
+    def _call(self, op: nn.CallOp, block: Block) -> None:
+        name = op.callee.root_reference.data
+        pools = [x for x in op.xs if isinstance(x.type, PagesType)]
+        outs: list[SSAValue] = []
+        for y in op.ys:
+            if isinstance(y.type, PagesType):
+                self.buffers[y] = self.buffers[_pool(y, pools)]
+                continue
+            if y not in self.buffers:
+                alloc = plan.AllocOp(cast("plan.BufferType", buffer_type(y.type)))
+                block.add_op(alloc)
+                alloc.y.name_hint = y.name_hint
+                self.buffers[y] = alloc.y
+            outs.append(self.buffers[y])
+        buffers = [*(self.buffers[x] for x in op.xs), *outs]
+        if name in self.hosted:
+            access = ["read"] * len(op.xs) + ["write"] * len(outs)
+            new: Operation = plan.HostOp(name, buffers, access)
+        else:
+            call = plan.CallOp(name, buffers, self.symbols[name])
+            new = plan.LaunchOp(Region(Block([call])))
+        inherit_source([new], [op])
+        block.add_op(new)
+
+    def _switch(self, op: nn.SwitchOp, block: Block) -> None:
+        outputs: list[SSAValue | None] = []
+        for y in op.ys:
+            if isinstance(y.type, PagesType):
+                outputs.append(None)
+                continue
+            if y not in self.buffers:
+                alloc = plan.AllocOp(cast("plan.BufferType", buffer_type(y.type)))
+                block.add_op(alloc)
+                self.buffers[y] = alloc.y
+            outputs.append(self.buffers[y])
+        branches: list[Region] = []
+        for branch in op.branches:
+            inner = Block()
+            self._body(branch.block, inner, outputs)
+            branches.append(Region(inner))
+        block.add_op(plan.SwitchOp(Dim.of(op.value.data), values(op.bounds), branches))
+        first = op.branches[0].block.last_op
+        assert first is not None
+        for y, inner_value in zip(op.ys, first.operands, strict=True):
+            if isinstance(y.type, PagesType):
+                self.buffers[y] = self.buffers[inner_value]
+
+
+def _pool(result: SSAValue, pools: list[SSAValue]) -> SSAValue:
+    """Return the pool that a call gives back: the one of the same type that it updates."""
+    fitting = [pool for pool in pools if pool.type == result.type]
+    if len(fitting) != 1:
+        raise LoweringError("a group updates one page pool of a type")
+    return fitting[0]
+
+
+def buffer_type(type: Attribute) -> plan.BufferType:
+    """Return the buffer that holds a tensor or a page pool."""
+    storage = type.storage if isinstance(type, PagesType) else cast("TensorType[Any]", type)
+    return plan.BufferType(storage)

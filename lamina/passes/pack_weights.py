@@ -1,0 +1,203 @@
+"""Bring the right operand of products into the layout that kernels read in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import nn, quant
+from lamina.dialects.dims import product
+from lamina.dialects.quant import BLOCK, ROWS, BlocksType
+from lamina.dialects.tensors import extents
+from lamina.dialects.tile import pairs
+from lamina.errors import LoweringError
+from lamina.passes.constants import depends_on_weights
+from lamina.passes.functions import find_function
+from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
+
+FORMS: dict[str, tuple[int, int, bool]] = {
+    "q4_0": (4, 8, False),
+    "q4_1": (4, 0, True),
+    "q5_0": (8, 16, False),
+    "q5_1": (8, 0, True),
+    "q8_0": (8, 128, False),
+}
+"""The packed form of each block format: bits, zero, and whether it has offsets."""
+
+
+@dataclass(frozen=True)
+class PackWeightsPass(ModulePass):
+    """Every weight that is the right operand of a product is packed in tiles of 16 columns.
+
+    Float weights become [N/16, K, 16]; blocks become quants, scales and offsets (`quant.pack`).
+    An embedding of the same blocks reads the packed form too.
+    """
+
+    name = "pack-weights"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module in place."""
+        function = find_function(op, "forward")
+        if function is None:
+            return
+        packed = _Packed(depends_on_weights(function))
+        for each in list(function.body.block.ops):
+            match each:
+                case nn.DotGeneralOp() if packed.fits(each):
+                    packed.product(each)
+                case quant.LinearOp() if not each.packed:
+                    packed.linear(each)
+                case nn.EmbeddingOp() if isinstance(each.table.type, BlocksType):
+                    packed.embedding(each)
+                case _:
+                    pass
+        erase_unused(function.body.block)
+
+
+class _Packed:
+    """What has been packed already, so that a weight is packed once."""
+
+    def __init__(self, constant: set[SSAValue]) -> None:
+        self.constant = constant
+        self._blocks: dict[SSAValue, quant.PackOp] = {}
+        self._floats: dict[tuple[SSAValue, int], SSAValue] = {}
+
+    def fits(self, op: nn.DotGeneralOp) -> bool:
+        """Whether a product is rows times a weight that is a matrix."""
+        contract, rank = pairs(op.contract), len(extents(op.a.type))
+        right = extents(op.b.type)
+        return (
+            op.b in self.constant
+            and op.a not in self.constant
+            and not op.batch
+            and len(contract) == 1
+            and len(right) == 2
+            and contract[0][0] == rank - 1
+        )
+
+    def product(self, op: nn.DotGeneralOp) -> None:
+        """Rewrite `x · w` with a packed `w`."""
+        new: list[Operation] = []
+        shape = extents(op.a.type)
+        x: SSAValue = op.a
+        if len(shape) != 2:
+            flat = nn.ReshapeOp(x, [product(shape[:-1]), shape[-1]])
+            new.append(flat)
+            x = flat.y
+        if isinstance(op.b.owner, quant.DequantizeOp):
+            y = self._dequantized(op, op.b.owner, x, new)
+        else:
+            y = self._plain(op, x, new)
+        if len(shape) != 2:
+            back = nn.ReshapeOp(y, extents(op.y.type))
+            new.append(back)
+            y = back.y
+        replace_with(op, new, [y])
+
+    def _plain(self, op: nn.DotGeneralOp, x: SSAValue, new: list[Operation]) -> SSAValue:
+        axis = 1 - pairs(op.contract)[0][1]
+        columns = extents(op.b.type)[axis]
+        w = self._matrix(op.b, axis, op, new)
+        dot = nn.DotGeneralOp(x, w, [(1, 1)])
+        rows, tiles, lanes = extents(dot.y.type)
+        wide = nn.ReshapeOp(dot.y, [rows, tiles * lanes])
+        new += [dot, wide]
+        if tiles * lanes == columns:
+            return wide.y
+        narrow = nn.SliceOp(wide.y, [0, 0], [rows, columns])
+        new.append(narrow)
+        return narrow.y
+
+    def _matrix(self, w: SSAValue, axis: int, op: Operation, new: list[Operation]) -> SSAValue:
+        """Return a float weight as `[N/16, K, 16]`; N is its dimension `axis`.
+
+        A weight that was cast is packed before the cast, so that it stays small in memory.
+        """
+        cast_to = None
+        if isinstance(w.owner, nn.CastOp):
+            cast_to, w = nn.element(w), w.owner.x
+        if (w, axis) not in self._floats:
+            self._floats[(w, axis)] = _pack_floats(w, axis, op)
+        packed = self._floats[(w, axis)]
+        if cast_to is None:
+            return packed
+        widened = nn.CastOp(packed, cast_to)
+        new.append(widened)
+        return widened.y
+
+    def linear(self, op: quant.LinearOp) -> None:
+        """Give a product of 8-bit activations its packed weight."""
+        pack, zero = self._pack(op.w[0], op)
+        rows = extents(op.y.type)[1].evaluate({})
+        new = quant.LinearOp(_parts(pack), (op.q, op.d, op.s), rows, zero=zero)
+        replace_with(op, [new], [new.y])
+
+    def embedding(self, op: nn.EmbeddingOp) -> None:
+        """embedding(blocks, ids) -> gather(dequantize(packed blocks), ids)"""
+        kind = cast("BlocksType", op.table.type)
+        pack, zero = self._pack(op.table, op)
+        numbers = quant.DequantizeOp(_parts(pack), *kind.shape, zero=zero)
+        rows = nn.GatherOp(numbers.y, op.ids, 0)
+        replace_with(op, [numbers, rows], [rows.y])
+
+    def _dequantized(
+        self, op: nn.DotGeneralOp, old: quant.DequantizeOp, x: SSAValue, new: list[Operation]
+    ) -> SSAValue:
+        pack, zero = self._pack(old.w[0], op)
+        rows, columns = (n.evaluate({}) for n in extents(old.y.type))
+        numbers = quant.DequantizeOp(_parts(pack), rows, columns, zero=zero)
+        dot = nn.DotGeneralOp(x, numbers.y, [(1, pairs(op.contract)[0][1])])
+        new += [numbers, dot]
+        return dot.y
+
+    def _pack(self, w: SSAValue, before: Operation) -> tuple[quant.PackOp, int]:
+        kind = cast("BlocksType", w.type)
+        if kind.format.data not in FORMS or kind.shape[1] % BLOCK:
+            raise LoweringError(f"no packed form of {kind.format.data} weights of {kind.shape}")
+        bits, zero, offset = FORMS[kind.format.data]
+        if w not in self._blocks:
+            self._blocks[w] = pack = quant.PackOp(w, bits, offset=offset)
+            _insert([pack], before)
+        return self._blocks[w], zero
+
+
+def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:
+    """`[N, K]` (or `[K, N]`) -> `[N/16, K, 16]`, N padded with zeros."""
+    columns = extents(w.type)[axis].evaluate({})
+    depth = extents(w.type)[1 - axis]
+    extra = -columns % ROWS
+    new: list[Operation] = []
+    if extra:
+        high = [0, 0]
+        high[axis] = extra
+        pad = nn.PadOp(w, [0, 0], high, FloatAttr(0.0, cast("Any", nn.element(w))))
+        new.append(pad)
+        w = pad.y
+    tiles = (columns + extra) // ROWS
+    split = [tiles, ROWS, depth] if axis == 0 else [depth, tiles, ROWS]
+    parted = nn.ReshapeOp(w, split)
+    turned = nn.TransposeOp(parted.y, [0, 2, 1] if axis == 0 else [1, 0, 2])
+    new += [parted, turned]
+    _insert(new, before)
+    return turned.y
+
+
+def _insert(new: list[Any], before: Operation) -> None:
+    """Put operations on weights at the head of the function, where every user can see them."""
+    block = before.parent
+    assert block is not None
+    inherit_source(new, [before])
+    owner = new[0].operands[0].owner
+    if isinstance(owner, Operation):
+        block.insert_ops_after(new, owner)
+    elif block.first_op is not None:
+        block.insert_ops_before(new, block.first_op)
+
+
+def _parts(pack: quant.PackOp) -> list[OpResult]:
+    return [pack.q, pack.scale, *([pack.offset] if pack.offset else [])]  # pyright: ignore

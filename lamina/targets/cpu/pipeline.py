@@ -1,0 +1,41 @@
+"""The passes of the CPU target, and the numbers that they take."""
+
+from __future__ import annotations
+
+from xdsl.passes import ModulePass
+
+from lamina.passes.choose_activations import ChooseActivationsPass
+from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
+from lamina.passes.choose_variants import ChooseVariantsPass
+from lamina.passes.fuse_attention import FuseAttentionPass
+from lamina.passes.fuse_norm_prologues import FuseNormProloguesPass
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
+from lamina.passes.schedule_groups import ScheduleGroupsPass
+
+KEYS_ABREAST = 16
+"""Keys that attention scores at once: the f32 lanes of a 512-bit register."""
+
+QUERIES = 2
+"""Queries in an entry of attention's work: with three heads to a pool head, 6 rows of output of 64
+f32 fill 24 of 32 registers."""
+
+SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=8)
+"""Few rows: four chains of 16 columns hide the latency of a multiply-add. Many rows: a tile of
+weights is unpacked once for 8 rows, whose sums and products take 16 registers of 32."""
+
+
+def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
+    """Return the passes from an imported module to a planned one.
+
+    `activations` is "auto" (8-bit beside quantised weights) or "f32"; `kv` the elements of pages.
+    """
+    quantised = () if activations == "f32" else (ChooseActivationsPass(),)
+    pages = "f32" if activations == "f32" else kv
+    inserted = {
+        "fusion": (ChooseCacheLayoutPass(pages, KEYS_ABREAST), *quantised),
+        "groups": (ChooseVariantsPass((1,)), FuseNormProloguesPass(1), SCHEDULE),
+    }
+    steps = assemble((*FUSION, *GROUPING, *LOWERING), inserted)
+    return tuple(
+        FuseAttentionPass(QUERIES) if isinstance(p, FuseAttentionPass) else p for p in steps
+    )
