@@ -13,7 +13,7 @@ from lamina.targets.cpu.features import CpuFeatures
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
 
-_CODE_SPEED, _PIPELINE_SPEED = 3, 2
+_CODE_SPEED = 2
 
 
 def compile_text(text: str, features: CpuFeatures) -> bytes:
@@ -56,11 +56,10 @@ def _optimised(text: str, machine: TargetMachine) -> ModuleRef:
         raise LoweringError(f"LLVM refuses the text of a kernel: {error}") from error
     module.data_layout = str(machine.target_data)
     module.verify()
-    options = llvm.PipelineTuningOptions(speed_level=_PIPELINE_SPEED)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    options.loop_interleaving = False
-    builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    # What is equal or loop-invariant was written once and outside already: the usual pipeline
+    # takes as long again as making the code, and leaves it as it is.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.PipelineTuningOptions()))
     return module

@@ -1,4 +1,4 @@
-"""Pointers that LLVM cannot follow, where what it would conclude costs registers."""
+"""What LLVM must not see through, where what it would conclude costs registers."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ def opaque(builder: Builder, pointer: str) -> str:
     A vector in memory can be broadcast element by element; one in a register is shuffled.
     """
     return builder.pure(f'call ptr asm "", "=r,0"(ptr {pointer}) #1', pointer)
+
+
+def fence(builder: Builder) -> None:
+    """Keep LLVM from moving loads past this point.
+
+    Fetched ahead of their turn, operands push accumulators out of the registers.
+    """
+    builder.effect('call void asm sideeffect "", "~{memory}"()')

@@ -1,0 +1,215 @@
+"""Each operation of a kernel as machine code, against its NumPy meaning, bit for bit."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+
+from lamina.dialects.tile import KernelOp
+from lamina.targets.cpu.features import levels
+from lamina.targets.reference.kernel import run_kernel
+from lamina.testing.kernels import context
+
+LEVELS = levels()
+DTYPES = {
+    "i1": np.bool_,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+}
+FLOATS = ("f16", "bf16", "f32", "f64")
+INTEGERS = ("i8", "i16", "i32", "i64")
+SHAPES = ((16,), (3, 5), (31,), (4, 33), (2, 3, 8))
+
+
+def memref(shape, kind: str) -> str:
+    return f"memref<{'x'.join(map(str, shape))}x{kind}>"
+
+
+def vector(shape, kind: str) -> str:
+    return f"vector<{'x'.join(map(str, shape))}x{kind}>" if shape else kind
+
+
+def kernel_of(inputs, lines: list[str], outputs) -> KernelOp:
+    """A kernel that loads each of `inputs` (name, shape, kind) whole, runs `lines` and stores each of `outputs`."""
+    memory = [*inputs, *outputs]
+    args = ", ".join(f"%m{n}: {memref(s or (1,), k)}" for n, s, k in memory)
+    access = ", ".join(['"read"'] * len(inputs) + ['"write"'] * len(outputs))
+    body = ["%c0 = arith.constant 0 : index"]
+    for name, shape, kind in inputs:
+        body.append(f"%{name} = tile.load %m{name}{place(shape)} : {memref(shape or (1,), kind)} {at(shape)} -> {vector(shape, kind)}")
+    body += lines
+    for name, shape, kind in outputs:
+        body.append(f"tile.store %{name}, %m{name}{place(shape)} : {vector(shape, kind)}, {memref(shape or (1,), kind)} {at(shape)}")
+    text = f'tile.kernel @k attributes {{symbols = [], grid = ["1"], access = [{access}]}} {{\n^bb0({args}):\n'
+    module = Parser(context(), text + "\n".join(body) + "\ntile.return\n}").parse_module()
+    module.verify()
+    return module.body.block.first_op
+
+
+def place(shape) -> str:
+    rank = len(shape) or 1
+    return f"[{', '.join(['%c0'] * rank)}] {{shape = array<i64: {', '.join(map(str, shape or (1,)))}>}}"
+
+
+def at(shape) -> str:
+    return f"[{', '.join(['index'] * (len(shape) or 1))}]"
+
+
+def edges(kind: str) -> np.ndarray:
+    """The values of a type at which something may go wrong."""
+    if kind == "i1":
+        return np.array([False, True])
+    dtype = np.dtype(DTYPES[kind])
+    if kind in INTEGERS:
+        info = np.iinfo(dtype)
+        return np.array([0, 1, -1, 2, -2, 7, info.min, info.max, info.min + 1, info.max // 2], dtype)
+    halves = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1.0, -1.0, 127.5, 128.5, -128.5, 255.5, 300.0]
+    large = [32767.5, -40000.0, 65504.0, 2.0**23 + 1, 2.0**31, -(2.0**31), 2.0**32, 2.0**63, -1e30]
+    with np.errstate(all="ignore"):
+        tiny = [6e-8, 5.9604645e-08, 1e-40, -1e-42, 3e-320]
+        values = np.array([*halves, *large, *tiny, np.inf, -np.inf, np.nan]).astype(dtype)
+    return np.unique(values.view(f"i{dtype.itemsize}")).view(dtype)
+
+
+def numbers(rng: np.random.Generator, kind: str, shape, special: bool = True) -> np.ndarray:
+    """Random values, every other one an edge."""
+    count = int(np.prod(shape or (1,)))
+    if kind in FLOATS:
+        some = (rng.standard_normal(count) * 10.0 ** rng.integers(-3, 4, count)).astype(DTYPES[kind])
+    elif kind == "i1":
+        some = rng.integers(0, 2, count).astype(np.bool_)
+    else:
+        info = np.iinfo(DTYPES[kind])
+        some = rng.integers(info.min, info.max, count, dtype=DTYPES[kind], endpoint=True)
+    picked = rng.choice(edges(kind), count)
+    chosen = rng.integers(0, 2, count).astype(bool) if special else np.zeros(count, bool)
+    return np.where(chosen, picked, some).astype(DTYPES[kind]).reshape(shape or (1,))
+
+
+def same(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether the bits agree; one NaN is as good as another."""
+    if got.dtype.kind not in "fV" and got.dtype != ml_dtypes.bfloat16:
+        return np.array_equal(got, expected)
+    bits = f"i{got.dtype.itemsize}"
+    nan = np.isnan(got) & np.isnan(expected)
+    return bool((nan | (got.view(bits) == expected.view(bits))).all())
+
+
+def check(run_native, kernel: KernelOp, inputs, outputs, level: str, equal=same) -> None:
+    blank = lambda s, k: np.zeros(s or (1,), DTYPES[k])
+    expected = [blank(s, k) for _, s, k in outputs]
+    got = [blank(s, k) for _, s, k in outputs]
+    run_kernel(kernel, [*inputs, *expected], {})
+    run_native(kernel, [*inputs, *got], {}, level)
+    for (name, _, _), x, y in zip(outputs, got, expected, strict=True):
+        assert equal(x, y), f"{name}: {x[~(x == y)][:4]} instead of {y[~(x == y)][:4]}"
+
+
+FLOAT_BINARY = ("addf", "subf", "mulf", "divf")
+FLOAT_UNARY = ("math.absf", "math.sqrt", "math.floor", "math.ceil", "math.trunc", "math.roundeven", "arith.negf")
+INTEGER_BINARY = (
+    "addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "andi", "ori", "xori",
+    "shli", "shrsi", "shrui", "maxsi", "minsi", "maxui", "minui",
+)  # fmt: skip
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_are_rounded_once_and_keep_nan(kind, level, run_native):
+    for shape in (*SHAPES, ()):
+        v = vector(shape, kind)
+        lines = [f"%{op} = arith.{op} %x, %y : {v}" for op in FLOAT_BINARY]
+        lines += [f"%{op.split('.')[1]} = {op} %x : {v}" for op in FLOAT_UNARY]
+        lines.append(f"%copysign = math.copysign %x, %y : {v}")
+        names = [*FLOAT_BINARY, *(op.split(".")[1] for op in FLOAT_UNARY), "copysign"]
+        inputs, outputs = [(n, shape, kind) for n in "xy"], [(n, shape, kind) for n in names]
+        rng = np.random.default_rng(len(shape))
+        arrays = [numbers(rng, kind, shape) for _ in inputs]
+        check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
+
+
+def equal_numbers(got: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether the numbers agree: +0 and -0 are one number."""
+    x, y = got.astype(np.float64), expected.astype(np.float64)
+    return np.array_equal(x, y, equal_nan=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", FLOATS)
+def test_the_larger_and_the_smaller_keep_nan(kind, level, run_native):
+    for shape in ((3, 16), (7,)):
+        v = vector(shape, kind)
+        ops = ("maximumf", "minimumf")
+        lines = [f"%{op} = arith.{op} %x, %y : {v}" for op in ops]
+        lines += [f"%c = arith.constant dense<1.5> : {v}"]
+        lines += [f"%{op}c = arith.{op} %x, %c : {v}" for op in ops]
+        lines += [f"%c{op} = arith.{op} %c, %x : {v}" for op in ops]
+        names = [name for op in ops for name in (op, f"{op}c", f"c{op}")]
+        inputs, outputs = [(n, shape, kind) for n in "xy"], [(n, shape, kind) for n in names]
+        arrays = [numbers(np.random.default_rng(n), kind, shape) for n in range(2)]
+        kernel = kernel_of(inputs, lines, outputs)
+        check(run_native, kernel, arrays, outputs, level, equal_numbers)
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "generic"])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_fma_is_rounded_once(kind, level, run_native):
+    shape = (3, 16)
+    lines = [f"%r = math.fma %x, %y, %z : {vector(shape, kind)}"]
+    inputs, outputs = [(n, shape, kind) for n in "xyz"], [("r", shape, kind)]
+    arrays = [numbers(np.random.default_rng(n), kind, shape) for n in range(3)]
+    check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integers_wrap_and_division_by_zero_gives_zero(kind, level, run_native):
+    for shape in ((16,), (3, 5), ()):
+        v = vector(shape, kind)
+        lines = [f"%{op} = arith.{op} %x, %y : {v}" for op in INTEGER_BINARY]
+        inputs = [(n, shape, kind) for n in "xy"]
+        outputs = [(n, shape, kind) for n in INTEGER_BINARY]
+        arrays = [numbers(np.random.default_rng(n), kind, shape) for n in range(2)]
+        arrays[1].flat[:1] = 0
+        check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, "i1"])
+def test_comparisons_choose(kind, level, run_native):
+    for shape in ((4, 33), (16,), ()):
+        v, m = vector(shape, kind), vector(shape, "i1")
+        lines, outputs = [], []
+        for op in COMPARISONS:
+            for word in ("", ", unsigned") if kind in INTEGERS else ("",):
+                name = op + word[2:]
+                lines.append(f'%{name} = tile.compare %x, %y {{kind = "{op}"{word}}} : ({v}, {v}) -> {m}')
+                lines.append(f"%s{name} = tile.select %{name}, %x, %y : ({m}, {v}, {v}) -> {v}")
+                outputs += [(name, shape, "i1"), (f"s{name}", shape, kind)]
+        inputs = [(n, shape, kind) for n in "xy"]
+        rng = np.random.default_rng(5)
+        arrays = [numbers(rng, kind, shape) for _ in inputs]
+        arrays[1].flat[::3] = arrays[0].flat[::3]
+        check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("source", DTYPES)
+def test_casts_saturate_and_round_to_even(source, level, run_native):
+    for shape in ((4, 33), (16,), ()):
+        lines, outputs = [], []
+        for target in DTYPES:
+            for word in ("", "{unsigned} "):
+                name = target + word.strip("{} ")
+                lines.append(f"%{name} = tile.cast %x {word}: ({vector(shape, source)}) -> {vector(shape, target)}")
+                outputs.append((name, shape, target))
+        inputs = [("x", shape, source)]
+        arrays = [numbers(np.random.default_rng(1), source, shape)]
+        check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)

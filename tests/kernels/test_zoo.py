@@ -1,0 +1,44 @@
+"""Every program of the zoo as machine code, at every level of this machine."""
+
+import numpy as np
+import pytest
+
+from lamina.targets.cpu.features import levels
+from lamina.targets.cpu.lowering import ACCEPTS
+from lamina.testing.kernels import ZOO, read_kernel
+from lamina.testing.zoo.case import ZooCase
+
+PROGRAMS = {case.name: read_kernel(case.path) for case in ZOO}
+NATIVE = [
+    case for case in ZOO if all(op.name in ACCEPTS for op in PROGRAMS[case.name].walk())
+]
+
+
+def call(case: ZooCase, size: int):
+    made = case.make(np.random.default_rng(size), size)
+    return made._replace(memrefs=[np.ascontiguousarray(m) for m in made.memrefs])
+
+
+def close(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
+    """Whether two arrays agree within `tolerance` of the largest magnitude, NaN where NaN is."""
+    x, y = got.astype(np.float64), expected.astype(np.float64)
+    known = y[np.isfinite(y)]
+    limit = tolerance * max(1.0, np.abs(known).max(initial=0.0))
+    return np.allclose(x, y, rtol=0, atol=limit, equal_nan=True)
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("case", [c for c in NATIVE if not c.error], ids=lambda c: c.name)
+def test_a_program_computes_what_numpy_does(case, level, run_native):
+    for size in case.sizes:
+        made = call(case, size)
+        assert run_native(PROGRAMS[case.name], made.memrefs, made.symbols, level) is None
+        for position, expected in made.expected.items():
+            assert close(made.memrefs[position], expected, case.tolerance), (size, position)
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("case", [c for c in NATIVE if c.error], ids=lambda c: c.name)
+def test_a_failed_check_names_its_node(case, level, run_native):
+    made = call(case, case.sizes[0])
+    assert run_native(PROGRAMS[case.name], made.memrefs, made.symbols, level) == case.error
