@@ -303,7 +303,7 @@ def body_ops(group: nn.GroupOp) -> list[Operation]:
 def _stem(a: nn.GroupOp, b: nn.GroupOp) -> str:
     """Name a merged group after its parts, while that is short."""
     name = f"{a.sym_name.data}_{b.sym_name.data}"
-    return name if len(name) <= LONGEST_NAME else f"fused_{group_anchor(body_ops(a))}"
+    return name if len(name) <= LONGEST_NAME else f"fused_{group_anchor([*body_ops(a), *body_ops(b)])}"
 
 
 def _in_block(op: Operation, beside: Operation) -> Operation:
