@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,13 +13,13 @@ from lamina.dialects.names import escape_name
 from lamina.errors import FormatError, InputError, LoweringError
 from lamina.frontend.model import Model, Weights
 from lamina.plugins import manager
-from lamina.targets.base import Executable, Target
+from lamina.targets.artifact_lookup import ArtifactLookup
+from lamina.targets.base import Artifact, Executable, Target
 from lamina.targets.spec import parse_target, target_name, target_spec
 
 if TYPE_CHECKING:
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Operation
     from xdsl.passes import ModulePass
 
     from lamina.targets.dump import StageDump
@@ -30,16 +30,14 @@ Pipeline = str | Sequence["ModulePass"]
 Observer = Callable[["ModulePass | None", "ModuleOp", "ModulePass | None"], None]
 """Called before the first pass and after every pass: the last one, the module, the next one."""
 
-PREPARE = "prepare"
-"""The function on weights alone: it is run by the operations' meanings, whatever the target."""
 
-
-def read(path: str | os.PathLike[str]) -> Model:
+def read(path: str | os.PathLike[str], *, defer: bool = False) -> Model:
     """Read a model file, a model folder, or a dumped stage (`.mlir`).
 
     A stage takes its weights, tokenizer and settings from where the manifest beside it says; with
-    no manifest it has none. Raises `InputError` if no front end knows the file, `FormatError` or
-    `UnsupportedError` for what is wrong in it.
+    no manifest it has none. With `defer` the graph is made when it is first asked for: a model
+    compiled before needs none. Raises `InputError` if no front end knows the file, `FormatError`
+    or `UnsupportedError` for what is wrong in it.
     """
     where = Path(path)
     if not where.exists():
@@ -49,7 +47,10 @@ def read(path: str | os.PathLike[str]) -> Model:
     for name, factory in manager.frontends().items():
         frontend = factory()
         if frontend.sniff(where):
-            return replace(cast("Model", frontend.read(where)), source=where, format=name)
+            model = replace(cast("Model", frontend.read(where)), source=where, format=name)
+            if not defer:
+                _module(model)
+            return model
     known = ", ".join(sorted(manager.frontends())) or "none"
     raise InputError(f"{where}: is in no format that can be read (known: mlir, {known})")
 
@@ -71,19 +72,45 @@ def compile(
     how many run the code, where the target has threads. `dump` is a folder for the stages.
     `weights` (by name) take the place of the model's own. Raises `LoweringError` for an operation
     that no rule covers and `TargetUnavailable` where the code cannot run here.
+
+    Code that the cache folder has from an earlier time is loaded as it is: found by the model's
+    header before any pass has run, or else by the text of the module that is to be emitted.
     """
-    module = model.module if isinstance(model, Model) else model
-    chosen = resolve_target(target, module, threads)
-    passes = resolve_pipeline(pipeline, module, chosen)
+    chosen = resolve_target(target, model, threads)
     found = _as_spelt(_own_weights(model) if weights is None else weights)
-    ctx = manager.context()
-    stages = _stages(dump, chosen, passes, model)
-    module = _run(ctx, module, passes, [*([stages] if stages else []), *observers])
-    check_accepted(module, chosen)
-    artifact = chosen.emit(ctx, module)
-    if stages:
-        stages.finish(chosen.listings(ctx, module, artifact), {"facts": dict(artifact.facts)})
+    lookup = ArtifactLookup.of(chosen, manager.stamp())
+    key = lookup.key_of_header(_header(model), _spelt(pipeline)) if lookup else None
+    if lookup and dump is None and not observers and (known := lookup.find(key)):
+        return chosen.load(known, found)
+    artifact = _emit(model, chosen, pipeline, dump, observers, lookup, key)
     return chosen.load(artifact, found)
+
+
+def _emit(
+    model: Model | ModuleOp,
+    target: Target,
+    pipeline: Pipeline | None,
+    dump: str | os.PathLike[str] | None,
+    observers: Sequence[Observer],
+    lookup: ArtifactLookup | None,
+    key: str | None,
+) -> Artifact:
+    from lamina.targets.acceptance import check_accepted
+
+    ctx, module = manager.context(), _module(model)
+    passes = resolve_pipeline(pipeline, module, target)
+    stages = _stages(dump, target, passes, model)
+    module = _run(ctx, module, passes, [*([stages] if stages else []), *observers])
+    check_accepted(module, target)
+    lowered = lookup.key_of_module(module) if lookup else None
+    artifact = lookup.find(lowered) if lookup else None
+    if artifact is None:
+        artifact = target.emit(ctx, module)
+    if lookup:
+        lookup.keep(artifact, key, lowered)
+    if stages:
+        stages.finish(target.listings(ctx, module, artifact), {"facts": dict(artifact.facts)})
+    return artifact
 
 
 def lower(
@@ -94,14 +121,14 @@ def lower(
     observers: Sequence[Observer] = (),
 ) -> ModuleOp:
     """Return the module that `compile` would have the target emit."""
-    module = model.module if isinstance(model, Model) else model
+    module = _module(model)
     chosen = resolve_target(target, module)
     passes = resolve_pipeline(pipeline, module, chosen)
     return _run(manager.context(), module, passes, observers)
 
 
 def resolve_target(
-    target: str | Target, module: ModuleOp | None = None, threads: int | None = None
+    target: str | Target, model: Model | ModuleOp | None = None, threads: int | None = None
 ) -> Target:
     """Return the target that a name or spec means.
 
@@ -109,7 +136,7 @@ def resolve_target(
     Targets without an option `threads` run on one.
     """
     if isinstance(target, str):
-        target = _named_target(target, module)
+        target = _named_target(target, model)
     if threads is None or "threads" not in {field.name for field in fields(target)}:
         return target
     if threads < 1:
@@ -133,14 +160,6 @@ def resolve_pipeline(
     return target.passes()
 
 
-def check_accepted(module: ModuleOp, target: Target) -> None:
-    """Raise a `LoweringError` that names the first operation `target` has no rule for."""
-    accepts = target.accepts
-    for op in _for_target(module):
-        if op.name not in accepts:
-            raise LoweringError(f"{target.name} has no rule for {op.name}{_origin(op)}")
-
-
 def _read_stage(path: Path) -> Model:
     from lamina.dialects.text import read_module
     from lamina.targets.dump import MANIFEST, read_manifest
@@ -151,7 +170,7 @@ def _read_stage(path: Path) -> Model:
     if source is None:
         return Model(module, Weights((), path), None, None)
     where = _source_path(path.parent / MANIFEST, source)
-    return replace(read(where), module=module)
+    return replace(read(where, defer=True), graph=module)
 
 
 def _source_path(manifest: Path, source: object) -> Path:
@@ -169,13 +188,30 @@ def _source_path(manifest: Path, source: object) -> Path:
     return path
 
 
-def _named_target(spec: str, module: ModuleOp | None) -> Target:
+def _named_target(spec: str, model: Model | ModuleOp | None) -> Target:
     from lamina.targets.dump import pending
 
-    stage = pending(module) if module else None
+    graph = model.graph if isinstance(model, Model) else model
+    stage = None if graph is None or callable(graph) else pending(graph)
     if stage is not None and target_name(stage[0]) == spec:
         spec = stage[0]
     return parse_target(manager.target(target_name(spec)), spec)
+
+
+def _module(model: Model | ModuleOp) -> ModuleOp:
+    return model.module if isinstance(model, Model) else model
+
+
+def _header(model: Model | ModuleOp) -> bytes | None:
+    return model.header if isinstance(model, Model) else None
+
+
+def _spelt(pipeline: Pipeline | None) -> str:
+    if pipeline is None:
+        return "the target's own"
+    if isinstance(pipeline, str):
+        return pipeline
+    return ",".join(str(each) for each in pipeline)
 
 
 def _own_weights(model: Model | ModuleOp) -> Mapping[str, Any]:
@@ -251,28 +287,3 @@ def _sentences(doing: Callable[[], str]) -> Generator[None]:
     except (DiagnosticException, VerifyException) as error:
         reason = " ".join(str(error).split())
         raise LoweringError(f"{doing()} failed: {reason[:300]}") from error
-
-
-def _for_target(module: ModuleOp) -> Iterator[Operation]:
-    from lamina.dialects.plan import HostOp
-
-    walked = list(module.walk())
-    hosted = {op.callee.string_value() for op in walked if isinstance(op, HostOp)}
-    skipped = hosted | {PREPARE}
-    yield module
-    for op in module.ops:
-        name = op.get_attr_or_prop("sym_name")
-        if getattr(name, "data", None) not in skipped:
-            yield from op.walk()
-
-
-def _origin(op: Operation | None) -> str:
-    from xdsl.dialects.builtin import ArrayAttr, StringAttr
-
-    while op is not None:
-        names = op.attributes.get("lamina.src")
-        if isinstance(names, ArrayAttr):
-            listed = [n.data for n in cast("ArrayAttr[StringAttr]", names)]
-            return f" (from node {', '.join(listed)})" if listed else ""
-        op = op.parent_op()
-    return ""

@@ -1,7 +1,9 @@
 """What a model file says: a portable module, its weights, its tokenizer and its settings."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,9 @@ PLAIN_DTYPES: dict[str, np.dtype[Any]] = {
     }.items()
 }
 """The dtypes of weights that are not stored in blocks, and their NumPy forms."""
+
+MOST_READ = 1024
+"""The elements of the largest weight whose values a converter may look at."""
 
 _PLAIN_NAMES = {dtype: name for name, dtype in PLAIN_DTYPES.items()}
 
@@ -159,17 +164,41 @@ class ModelConfig:
     )
 
 
+def _digest(weight: Weight) -> str:
+    small = weight.array.size <= MOST_READ
+    return sha256(weight.array.tobytes()).hexdigest() if small else ""
+
+
 @dataclass(frozen=True)
 class Model:
     """A model as read: the plain graph, and beside it what the graph takes as arguments.
 
-    `tokenizer` and `config` are None where the file has none; `source` and `format` say where the
-    model was read from, if from anywhere.
+    `graph` is the module, or makes it when it is first asked for. `tokenizer` and `config` are
+    None where the file has none; `source` and `format` say where the model was read from, if from
+    anywhere.
     """
 
-    module: "ModuleOp"
+    graph: "ModuleOp | Callable[[], ModuleOp]"
     weights: Weights
     tokenizer: "Tokenizer | None" = None
     config: ModelConfig | None = None
     source: Path | None = None
     format: str = ""
+
+    @cached_property
+    def module(self) -> "ModuleOp":
+        """The plain graph; `FormatError` or `UnsupportedError` if the file does not give one."""
+        return self.graph() if callable(self.graph) else self.graph
+
+    @property
+    def header(self) -> bytes | None:
+        """All that the graph is made from; None for a graph that was not made from a file.
+
+        Besides settings, names, dtypes and shapes these are the values of weights of up to
+        `MOST_READ` elements: no other values may shape a graph.
+        """
+        if not callable(self.graph):
+            return None
+        metadata = list(self.config.metadata) if self.config else []
+        stored = [(w.name, w.dtype, w.shape, _digest(w)) for w in self.weights.values()]
+        return repr((self.format, self.config, sorted(metadata), stored)).encode()

@@ -45,11 +45,11 @@ class GgufFrontend:
         """
         found = read_gguf(path)
         config = config_from_gguf(found.metadata, found.tensors, path)
-        module = _convert(self.converters, config, found.tensors)
+        graph = _graph(self.converters, config, found.tensors)
         tokenizer = None
         if "tokenizer.ggml.model" in found.metadata:
             tokenizer = tokenizer_from_gguf(found.metadata, path)
-        return Model(module, found.tensors, tokenizer, config)
+        return Model(graph, found.tensors, tokenizer, config)
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,19 @@ class HuggingFaceFrontend:
         Raises `FormatError` or `UnsupportedError` naming the file, and the place or field.
         """
         found = open_folder(path)
-        module = _convert(self.converters, found.config, found.weights)
+        graph = _graph(self.converters, found.config, found.weights)
         tokenizer = None
         if "tokenizer.json" in found.tokenizer_files:
             tokenizer = tokenizer_from_folder(path)
-        return Model(module, found.weights, tokenizer, found.config)
+        return Model(graph, found.weights, tokenizer, found.config)
 
 
-def _convert(converters: Converters, config: ModelConfig, weights: Weights) -> "ModuleOp":
+def _graph(
+    converters: Converters, config: ModelConfig, weights: Weights
+) -> "Callable[[], ModuleOp]":
     if config.architecture not in converters:
         raise UnsupportedError(
             f"{weights.where}: there is no converter for the architecture "
             f"{config.architecture}, only for {', '.join(sorted(converters))}"
         )
-    return converters[config.architecture]()(config, weights)
+    return lambda: converters[config.architecture]()(config, weights)

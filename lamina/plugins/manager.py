@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
@@ -87,6 +89,23 @@ def offers(hook: str, pm: pluggy.PluginManager | None = None) -> dict[str, Offer
                     f"{hook}: the plugins {rival.owner} and {owner} both claim {offer.name!r}"
                 )
     return found
+
+
+def stamp(pm: pluggy.PluginManager | None = None) -> str | None:
+    """Return what identifies the code of the installed plugins; None if one is from no file."""
+    found: list[str] = []
+    for name, plugin in (pm or manager()).list_name_plugin():
+        if name == BUILTIN:
+            continue
+        package = sys.modules.get(str(getattr(plugin, "__name__", "")).partition(".")[0])
+        file = getattr(package, "__file__", None)
+        if file is None:
+            return None
+        path = Path(file)
+        files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+        stats = [(str(each), each.stat()) for each in files]
+        found += [f"{each} {stat.st_size} {stat.st_mtime_ns}" for each, stat in stats]
+    return "\n".join(found)
 
 
 def dialects() -> dict[str, Callable[[], Dialect]]:

@@ -108,6 +108,10 @@ class Target(ABC):
         """Return the passes that bring an imported module within this target's reach."""
         return ()
 
+    def host(self) -> str | None:
+        """Return what of this machine the code depends on; None if it is not to be kept on disk."""
+        return None
+
     @abstractmethod
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Translate a fully lowered module. Needs no device."""

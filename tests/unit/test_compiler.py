@@ -1,6 +1,6 @@
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -70,12 +70,16 @@ class FoldDivPass(ModulePass):
             Rewriter.erase_op(each)
 
 
+EMITTED: list[str] = []
+
+
 @dataclass(frozen=True)
 class TextTarget(Target):
     """Gives back the module's text."""
 
     name: ClassVar[str] = "text"
     style: str = "plain"
+    kept: str | None = field(default=None, metadata={"spec": False})
     threads: int | None = field(default=None, metadata={"spec": False})
 
     @property
@@ -85,7 +89,11 @@ class TextTarget(Target):
     def passes(self) -> tuple[ModulePass, ...]:
         return (FoldMulPass(2), VerifyNothingPass(), FoldDivPass())
 
+    def host(self) -> str | None:
+        return self.kept
+
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
+        EMITTED.append(str(module))
         return Artifact("text", Signature((), ()), {"code": str(module).encode()}, {"size": 1})
 
     def listings(self, ctx: Context, module: ModuleOp, artifact: Artifact) -> Mapping[str, str]:
@@ -105,10 +113,12 @@ class TextFormat:
     def read(self, path: Path) -> Model:
         names = path.read_text(encoding="utf-8").split()
         weights = Weights(Weight.of(name, np.zeros(1, np.float32)) for name in names)
-        return Model(parsed(TEXT), weights)
+        return Model(lambda: parsed(TEXT), weights)
 
 
 class Plugin:
+    __name__ = "plan_builder"
+
     @hookimpl
     def register_targets(self) -> Any:
         return {"text": lambda: TextTarget}
@@ -319,3 +329,64 @@ def test_observers_see_every_pass() -> None:
         observers=[lambda last, _m, _n: seen.append(last.name if last else "")],
     )
     assert seen == ["", "fold-mul", "verify-nothing", "fold-div"]
+
+
+@pytest.fixture
+def emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    EMITTED.clear()
+    return EMITTED
+
+
+def test_code_compiled_before_is_found_without_making_the_graph(
+    model: Model, emitted: list[str]
+) -> None:
+    assert model.source
+    first = lamina.compile(model, TextTarget(kept="here"))
+    again = replace(compiler.read(model.source, defer=True), graph=pytest.fail)
+    assert code(lamina.compile(again, TextTarget(kept="here"))) == code(first)
+    assert len(emitted) == 1
+
+
+@pytest.mark.parametrize("target", [TextTarget(kept="there"), TextTarget(style="odd", kept="here")])
+def test_code_for_another_machine_or_target_is_not_taken(
+    model: Model, emitted: list[str], target: TextTarget
+) -> None:
+    lamina.compile(model, TextTarget(kept="here"))
+    lamina.compile(model, target)
+    assert len(emitted) == 2
+
+
+def test_another_pipeline_takes_the_code_of_an_equal_module(
+    model: Model, emitted: list[str]
+) -> None:
+    first = lamina.compile(model, TextTarget(kept="here"))
+    other = lamina.compile(model, TextTarget(kept="here"), "fold-div,fold-mul")
+    assert code(other) == code(first)
+    assert len(emitted) == 1
+
+
+def test_weights_of_other_shapes_make_another_key(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "other.names").write_text("w c")
+    other = compiler.read(tmp_path / "other.names")
+    assert other.header != model.header
+
+
+def test_a_dump_runs_the_passes_and_takes_the_code_of_an_equal_module(
+    model: Model, emitted: list[str], tmp_path: Path
+) -> None:
+    whole = lamina.compile(model, TextTarget(kept="here"))
+    lamina.compile(model, TextTarget(kept="here"), dump=tmp_path / "dump")
+    stage = lamina.read(tmp_path / "dump" / "001-fold-mul.mlir")
+    assert code(lamina.compile(stage, TextTarget(kept="here"))) == code(whole)
+    assert len(emitted) == 1
+
+
+def test_with_the_disk_cache_off_all_is_compiled(
+    model: Model, emitted: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LAMINA_DISK_CACHE", "off")
+    for _ in range(2):
+        lamina.compile(model, TextTarget(kept="here"))
+    assert len(emitted) == 2
+    assert not (tmp_path / "cache").exists()

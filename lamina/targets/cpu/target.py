@@ -42,9 +42,13 @@ class CpuTarget(Target):
 
     def passes(self) -> tuple[ModulePass, ...]:
         """Return the passes from an imported module to a planned one."""
-        from lamina.passes.pipelines import LOWERING, PORTABLE, assemble
+        from lamina.targets.cpu.pipeline import cpu_passes
 
-        return assemble((*PORTABLE, *LOWERING))
+        return cpu_passes(self.activations, self.kv)
+
+    def host(self) -> str:
+        """Return the instruction sets that the code may use, and for which CPU it is tuned."""
+        return repr(self._level())
 
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Compile a planned module: object code, the plan as tables, `@prepare` as text."""
