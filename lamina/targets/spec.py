@@ -30,6 +30,8 @@ def target_name(spec: str) -> str:
 
 def parse_target(kind: type[Target], spec: str) -> Target:
     """Return the target that `spec` describes; `InputError` names a wrong option."""
+    if spec == kind.name:
+        return kind()
     from xdsl.utils.arg_spec import parse_spec
     from xdsl.utils.exceptions import ArgSpecParseError
     from xdsl.utils.hints import isa
