@@ -25,7 +25,7 @@ from lamina.runtime.sampling_params import SamplingParams
 from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
 from lamina.runtime.vocabulary import Vocabulary
-from lamina.targets.base import Executable, Target
+from lamina.targets.base import Target
 
 Prompt = str | Sequence[int]
 """Text, or token ids taken as they are: no beginning-of-sequence token is added to them."""
@@ -65,10 +65,10 @@ class LLM:
             raise InputError(f"activations is {activations!r}: expected auto or f32")
         started = perf_counter()
         if not isinstance(model, Model):
-            model = compiler.read(resolve_model(os.fspath(model)))
+            model = compiler.read(resolve_model(os.fspath(model)), defer=True)
         loaded = perf_counter()
         chosen = _with_activations(
-            compiler.resolve_target(target, model.module, threads), activations
+            compiler.resolve_target(target, model, threads), activations
         )
         executable = compiler.compile(model, chosen, dump=dump)
         self._setup = {"load_s": loaded - started, "compile_s": perf_counter() - loaded}
@@ -86,9 +86,11 @@ class LLM:
         return self._vocabulary.tokenizer
 
     @property
-    def executable(self) -> Executable:
-        """The compiled code; `InputError` once the model is closed."""
-        return self._open_session().executable
+    def session(self) -> Session:
+        """The code, the pages of the cache, and steps; `InputError` once the model is closed."""
+        if self._session is None:
+            raise InputError("the model is closed: make a new LLM")
+        return self._session
 
     def generate(
         self, prompts: str | Sequence[Prompt], **sampling: Unpack[SamplingOptions]
@@ -125,7 +127,7 @@ class LLM:
 
         `InputError` if there are more than the context or the cache can hold.
         """
-        session = self._open_session()
+        session = self.session
         tokens = self._vocabulary.ids(ids, "ids")
         self._limits.check_length(len(tokens), "ids")
         return token_logits(session, tokens)
@@ -145,15 +147,10 @@ class LLM:
     ) -> None:
         self.close()
 
-    def _open_session(self) -> Session:
-        if self._session is None:
-            raise InputError("the model is closed: make a new LLM")
-        return self._session
-
     def _generation(
         self, prompts: Sequence[Prompt], params: SamplingParams, began: float
     ) -> Generation:
-        session, vocabulary = self._open_session(), self._vocabulary
+        session, vocabulary = self.session, self._vocabulary
         if params.stop:
             vocabulary.text_tokenizer("stop")
         ids = [vocabulary.ids(each, f"prompt {n}") for n, each in enumerate(prompts, 1)]

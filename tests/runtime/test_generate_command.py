@@ -1,0 +1,58 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from checkpoints import CHECKPOINTS
+from history_model import END, byte_tokenizer
+
+import lamina
+
+Command = Callable[..., tuple[int, str, str]]
+REFERENCE = ("--target", "reference")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with random weights, and a tokenizer of bytes."""
+    path = CHECKPOINTS["llama"]().write(tmp_path_factory.mktemp("llama"))
+    byte_tokenizer().backend.save(str(path / "tokenizer.json"))
+    template = "{% for m in messages %}{{ m.content }}!{% endfor %}"
+    settings = {"eos_token": END, "chat_template": template}
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return path
+
+
+def test_text_comes_out_as_the_model_writes_it(folder: Path, command: Command) -> None:
+    (done,) = lamina.LLM(folder, "reference").generate("Hello", max_new_tokens=6)
+    code, out, _ = command("generate", folder, "-p", "Hello", "-n", 6, *REFERENCE)
+    assert (code, out) == (0, f"{done.text}\n")
+
+
+def test_an_object_tells_all_of_each_completion(folder: Path, command: Command) -> None:
+    given = ("-p", "One", "-p", "Two", "-n", 3, "--temperature", 1, "--seed", 7)
+    code, out, _ = command("generate", folder, *given, *REFERENCE, "--json")
+    completions = json.loads(out)["completions"]
+    assert code == 0
+    assert [each["timings"]["new_tokens"] for each in completions] == [3, 3]
+    assert set(completions[0]) == {"text", "token_ids", "finish_reason", "timings"}
+
+
+def test_a_chat_is_wrapped_by_the_template(folder: Path, command: Command) -> None:
+    (done,) = lamina.LLM(folder, "reference").generate("Hi!", max_new_tokens=4)
+    code, out, _ = command("generate", folder, "-p", "Hi", "-n", 4, "--chat", *REFERENCE)
+    assert (code, out) == (0, f"{done.text}\n")
+
+
+def test_a_wrong_option_is_one_sentence(folder: Path, command: Command) -> None:
+    code, _, err = command("generate", folder, "-p", "Hi", "--top-p", 2, *REFERENCE)
+    assert (code, err) == (1, "error: top_p is 2.0: expected a number from 0 to 1\n")
+
+
+def test_stages_are_dumped(folder: Path, command: Command, tmp_path: Path) -> None:
+    dump = ("--dump-ir", tmp_path / "stages")
+    assert command("generate", folder, "-p", "Hi", "-n", 1, *REFERENCE, *dump)[0] == 0
+    (stage,) = (tmp_path / "stages").glob("000-*.mlir")
+    code, out, err = command("generate", stage, "-p", "Hi", "-n", 2, *REFERENCE)
+    assert (code, err) == (0, "")
+    assert out == command("generate", folder, "-p", "Hi", "-n", 2, *REFERENCE)[1]

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from history_model import INPUTS, POOL, HistoryModel, binding
+
+from lamina.errors import InputError
+from lamina.runtime.chunk_size import ChunkSize
+from lamina.runtime.scoring import token_logits
+from lamina.runtime.session import Session
+from lamina.targets.base import Signature
+
+PROMPT = np.random.default_rng(0).integers(0, 64, 150).tolist()
+WHOLE = token_logits(Session(HistoryModel(64), 160, chunk_tokens=1000), PROMPT)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, None])
+def test_chunks_leave_logits_as_they_are(chunk: int | None) -> None:
+    session = Session(HistoryModel(64), 160, chunk_tokens=chunk)
+    assert np.array_equal(token_logits(session, PROMPT), WHOLE)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_physical_pages_leaves_logits_as_they_are(seed: int) -> None:
+    session = Session(HistoryModel(64), 320, page_seed=seed)
+    assert np.array_equal(token_logits(session, PROMPT), WHOLE)
+
+
+def test_a_session_can_be_used_again() -> None:
+    session = Session(HistoryModel(64), 160)
+    token_logits(session, PROMPT[::-1])
+    assert np.array_equal(token_logits(session, PROMPT), WHOLE)
+    assert session.pages.free == session.pages.count == 10
+
+
+def changed(**fields: object) -> HistoryModel:
+    model = HistoryModel(64)
+    model.signature = Signature(
+        **{  # type: ignore[arg-type]
+            "inputs": INPUTS,
+            "outputs": model.outputs,
+            "states": (POOL,),
+            **fields,
+        }
+    )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"inputs": INPUTS[1:]}, r"writes no text: .* got one that takes tokens, positions"),
+        ({"outputs": ()}, r"expected logits \[R, n\], got nothing"),
+        ({"outputs": (binding("logits", "f32", "R", "N"),)}, "expected logits"),
+        ({"states": ()}, r"pages of \[\] positions: expected one size"),
+        ({"states": (binding("length", "i32", "S"),)}, "'length' is .S.: expected a pool"),
+    ],
+)
+def test_what_is_no_decoder_is_refused(fields: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Session(changed(**fields), 160)
+
+
+@pytest.mark.parametrize("cache_tokens", [0, -1, 2**31])
+def test_a_cache_of_no_size_is_refused(cache_tokens: int) -> None:
+    with pytest.raises(InputError, match=f"cache_tokens is {cache_tokens}: expected a number"):
+        Session(HistoryModel(64), cache_tokens)
+
+
+def test_chunks_follow_the_speed_of_steps() -> None:
+    chunk = ChunkSize()
+    sizes = [chunk.tokens]
+    for seconds in (0.05, 0.5, 7.0, 0.001):
+        chunk.took(chunk.tokens, seconds)
+        sizes.append(chunk.tokens)
+    assert sizes == [32, 128, 88, 8, 128]
+
+
+def test_a_chunk_of_no_tokens_is_refused() -> None:
+    with pytest.raises(InputError, match="chunk_tokens is 0: expected at least 1"):
+        ChunkSize(0)
