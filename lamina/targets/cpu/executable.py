@@ -118,6 +118,8 @@ class CpuExecutable:
             raise InputError(f"input {twice[0]!r} is given twice")
         states = {binding.name for binding in self._signature.states}
         inputs |= {name: array for name, array in kwargs.items() if name not in states}
+        if missing := [name for name in names if name not in inputs]:
+            raise InputError(f"input {missing[0]!r} is missing")
         return inputs, {name: array for name, array in kwargs.items() if name in states}
 
 

@@ -29,9 +29,9 @@ def load_artifact(artifact: Artifact, weights: Mapping[str, Any], threads: int) 
     """
     _check_host(artifact)
     sections = artifact.sections
-    if missing := {PLAN, PREPARE, HOSTS} - sections.keys():
-        raise FormatError(f"the artifact has no section {min(missing)!r}")
+    _check_sections(sections, {PLAN, PREPARE, HOSTS})
     plan = Plan.from_bytes(sections[PLAN])
+    _check_sections(sections, {f"{CODE}{name}" for name in plan.kernels})
     loaded = [load_object(sections[f"{CODE}{name}"], [name]) for name in plan.kernels]
     kernels = [code.addresses[name] for code, name in zip(loaded, plan.kernels, strict=True)]
     packed = packed_weights(plan.packed, sections[PREPARE], weights)
@@ -39,6 +39,11 @@ def load_artifact(artifact: Artifact, weights: Mapping[str, Any], threads: int) 
     return CpuExecutable(
         artifact.signature, plan, kernels, packed, threads, hosts=hosts, keep=loaded
     )
+
+
+def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
+    if missing := sorted(needed - sections.keys()):
+        raise FormatError(f"the artifact has no section {missing[0]!r}")
 
 
 def _check_host(artifact: Artifact) -> None:

@@ -38,6 +38,7 @@ class Pool:
         """Start no thread yet."""
         self._runtime = native_runtime()
         self._memory = allocate(_POOL_BYTES + _MAILBOX_BYTES * MOST_THREADS)
+        self._address = self._memory.ctypes.data
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self._current: Runnable | None = None
@@ -45,7 +46,7 @@ class Pool:
     @property
     def address(self) -> int:
         """Where the pool's memory begins."""
-        return self._memory.ctypes.data
+        return self._address
 
     def run(self, step: Runnable, serve: Callable[[], None]) -> None:
         """Walk a step to its end; `serve` makes each host call that it stops at.

@@ -47,15 +47,18 @@
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.smin.i64(i64, i64)
+declare i32 @sched_yield()
 
-; Wait until %word is no longer %old: pause for 30 microseconds, then sleep.
+; Wait until %word is no longer %old: pause for 4 microseconds, offer the processor to others until
+; 30 have gone, then sleep. The thread that is to change the word may need this very processor.
 define internal void @await_change(ptr %word, i32 %old, ptr %sleepers) noinline {
 entry:
   %start = call i64 @clock()
+  %patience = add i64 %start, 4000
   %limit = add i64 %start, 30000
   br label %spin
 spin:
-  %round = phi i32 [ 0, %entry ], [ %next, %again ], [ %next, %late ]
+  %round = phi i32 [ 0, %entry ], [ %next, %again ], [ %next, %late ], [ %next, %offer ]
   %seen = load atomic i32, ptr %word acquire, align 4
   %changed = icmp ne i32 %seen, %old
   br i1 %changed, label %done, label %again.pause
@@ -72,6 +75,10 @@ look:
   %over = icmp sgt i64 %time, %limit
   br i1 %over, label %sleep, label %late
 late:
+  %impatient = icmp sgt i64 %time, %patience
+  br i1 %impatient, label %offer, label %spin
+offer:
+  %offered = call i32 @sched_yield()
   br label %spin
 sleep:
   %up = atomicrmw add ptr %sleepers, i32 1 seq_cst

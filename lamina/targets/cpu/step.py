@@ -94,7 +94,6 @@ class Step:
         stride = arguments + _round(plan.scratch) + ALIGNMENT
         self._areas = allocate(stride * workers)
         self._runtime = native_runtime()
-        self._pool = pool()
         self._fields = self._lay_out(stride)
         self.address = ctypes.addressof(self._fields)
         self._aim_workers(arguments, stride)
@@ -122,7 +121,9 @@ class Step:
         # Python looks for signals in the main thread only.
         watched = threading.get_ident() == threading.main_thread().ident
         self._fields.poll_interval = _POLL_NS if watched else 0
-        self._pool.run(self, lambda: hosts[self._host()](self))
+        workers = pool()
+        self._fields.pool = workers.address
+        workers.run(self, lambda: hosts[self._host()](self))
         error = int(self._fields.error)
         return self._tables.plan.nodes[error - 1] if error else None
 
@@ -152,7 +153,6 @@ class Step:
             areas=_address(self._areas),
             area_bytes=stride,
             workers=self.workers,
-            pool=self._pool.address,
             here=-1,
         )
 
