@@ -20,6 +20,7 @@ _TRIED: Final = ((0,), (1,), (2, 0), (0, 7), (100, 1), (1, 99), (1000,), (5, 0, 
 """Values for the symbols in turn, to see at once that most of what is not true is not."""
 
 
+@lru_cache(maxsize=65536)
 def proves_at_most(a: Dim, b: Dim) -> bool:
     """Return whether a <= b is proved."""
     return _proves_positive(b - a)

@@ -67,7 +67,9 @@ def arena_report(module: ModuleOp, symbols: Mapping[str, int]) -> dict[str, int]
 
 def _plan(function: FuncOp) -> None:
     ranges = live_ranges(function)
-    best = min((_place(ranges, order) for order in _ORDERS), key=lambda plan: _nominal(plan.size))
+    sizes = [_rounded(_bytes(buffer)) for buffer in ranges.buffers]
+    plans = [_place(ranges, sizes, order) for order in _ORDERS]
+    best = min(plans, key=lambda plan: _nominal(plan.size))
     arena = ArenaOp(best.size)
     arena.y.name_hint = "arena"
     Rewriter.insert_op(arena, InsertPoint.at_start(function.body.block))
@@ -111,19 +113,19 @@ class _Placement:
         return None
 
     def _lowest(self, i: int, rivals: Sequence[int]) -> Dim:
-        ends = {str(self.ends[j]): self.ends[j] for j in rivals}
-        for offset in sorted((Dim.of(0), *ends.values()), key=_nominal):
+        for offset in sorted({Dim.of(0), *(self.ends[j] for j in rivals)}, key=_by_nominal):
             if self._fits(i, offset, rivals):
                 return offset
         return _upper(self.ends[j] for j in rivals)
 
     def _fits(self, i: int, offset: Dim, rivals: Iterable[int]) -> bool:
-        end = offset + self.sizes[i]
-        return all(_at_most(self.ends[j], offset) or _at_most(end, self.found[j]) for j in rivals)
+        end, spans = offset + self.sizes[i], {(self.found[j], self.ends[j]) for j in rivals}
+        return all(_at_most(above, offset) or _at_most(end, below) for below, above in spans)
 
 
-def _place(ranges: LiveRanges, order: Callable[[LiveRanges, int], int]) -> _Placement:
-    sizes = [_rounded(_bytes(buffer)) for buffer in ranges.buffers]
+def _place(
+    ranges: LiveRanges, sizes: list[Dim], order: Callable[[LiveRanges, int], int]
+) -> _Placement:
     placement = _Placement(ranges, sizes)
     # A buffer's offset may hold only symbols that are bound where it is first used.
     key = [(ranges.phases[i], order(ranges, i)) for i in range(len(sizes))]
@@ -148,9 +150,15 @@ _ORDERS: Final = (_largest_first, _as_they_come, _longest_first)
 
 
 def _bytes(buffer: SSAValue) -> Dim:
-    return cast("BufferType", buffer.type).bytes
+    return _type_bytes(cast("BufferType", buffer.type))
 
 
+@lru_cache(maxsize=4096)
+def _type_bytes(type: BufferType) -> Dim:
+    return type.bytes
+
+
+@lru_cache(maxsize=4096)
 def _rounded(size: Dim) -> Dim:
     rounded = size.ceildiv(ALIGNMENT) * ALIGNMENT
     return rounded if _at_most(Dim.of(0), rounded) else rounded.maximum(0)
@@ -161,13 +169,17 @@ def _nominal(dim: Dim) -> int:
     return dim.evaluate(dict.fromkeys(dim.symbols, _NOMINAL))
 
 
+def _by_nominal(dim: Dim) -> tuple[int, str]:
+    return _nominal(dim), str(dim)
+
+
 def _upper(ends: Iterable[Dim]) -> Dim:
     """Return the least extent known that is at least every one of `ends`."""
     top: list[Dim] = []
     for end in ends:
         if not any(_at_most(end, other) for other in top):
             top = [other for other in top if not _at_most(other, end)] + [end]
-    return reduce(Dim.maximum, sorted(top, key=str), Dim.of(0)) if len(top) != 1 else top[0]
+    return reduce(Dim.maximum, sorted(top, key=str)) if top else Dim.of(0)
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from typing import cast
 
@@ -101,32 +102,43 @@ _Pieces = tuple[tuple[Dim, Dim], ...]
 class _Contents:
     """Which bytes of each buffer hold what was written to it, and who wrote over the others."""
 
-    held: dict[SSAValue, _Pieces] = field(default_factory=dict[SSAValue, _Pieces])
-    bases: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    lost: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    held: dict[SSAValue, dict[SSAValue, _Pieces]] = field(
+        default_factory=dict[SSAValue, dict[SSAValue, _Pieces]]
+    )
+    lost: dict[SSAValue, tuple[str, SSAValue]] = field(
+        default_factory=dict[SSAValue, tuple[str, SSAValue]]
+    )
 
     def copy(self) -> _Contents:
         """Return contents that change apart from these."""
-        return _Contents(dict(self.held), dict(self.bases), dict(self.lost))
+        return _Contents({k: dict(v) for k, v in self.held.items()}, dict(self.lost))
 
     def holds(self, place: _Place) -> bool:
         """Return whether all bytes of `place` hold what was written."""
         return place.start == place.end or any(
             proves_at_most(start, place.start) and proves_at_most(place.end, end)
-            for start, end in self.held.get(place.root, ())
+            for start, end in self.held.get(place.base, {}).get(place.root, ())
         )
 
     def write(self, place: _Place, who: str) -> None:
         """Note that `who` wrote `place`: whatever else lay there is lost."""
-        for root, pieces in self.held.items():
-            if root is place.root or self.bases[root] is not place.base:
-                continue
+        beside = self.held.setdefault(place.base, {})
+        own = beside.pop(place.root, ())
+        for root, pieces in list(beside.items()):
             kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, *p)))
-            if kept != pieces:
-                self.held[root] = kept
-                self.lost[root] = f"{who} wrote {_named(place.root)} over it"
-        self.bases[place.root] = place.base
-        self.held[place.root] = _joined((*self.held.get(place.root, ()), (place.start, place.end)))
+            if len(kept) < len(pieces):
+                self.lost[root] = who, place.root
+                del beside[root]
+            if 0 < len(kept) < len(pieces):
+                beside[root] = kept
+        beside[place.root] = _joined((*own, (place.start, place.end)))
+
+    def reason(self, place: _Place) -> str:
+        """Return why not all bytes of `place` are held."""
+        if place.root not in self.lost:
+            return "nothing wrote all of it"
+        who, root = self.lost[place.root]
+        return f"{who} wrote {_named(root)} over it"
 
     @staticmethod
     def meet(branches: Iterable[_Contents]) -> _Contents:
@@ -135,10 +147,10 @@ class _Contents:
         met = first.copy()
         for other in rest:
             met.lost |= other.lost
-            met.held = {
-                root: tuple(piece for piece in pieces if piece in other.held.get(root, ()))
-                for root, pieces in met.held.items()
-            }
+            for base, roots in met.held.items():
+                there = other.held.get(base, {})
+                for root, pieces in roots.items():
+                    roots[root] = tuple(piece for piece in pieces if piece in there.get(root, ()))
         return met
 
 
@@ -218,7 +230,7 @@ class _Proof:
         touches = [touch for each in touched for touch in each]
         for touch in touches:
             if touch.reads and not contents.holds(touch.place):
-                why = contents.lost.get(touch.place.root, "nothing wrote all of it")
+                why = contents.reason(touch.place)
                 raise self._error(f"{touch.call} reads {_named(touch.value)}, but {why}")
         for touch in touches:
             if touch.writes:
@@ -283,7 +295,12 @@ def _joined(pieces: _Pieces) -> _Pieces:
 
 
 def _bytes(value: SSAValue) -> Dim:
-    return cast("BufferType", value.type).bytes
+    return _type_bytes(cast("BufferType", value.type))
+
+
+@lru_cache(maxsize=4096)
+def _type_bytes(type: BufferType) -> Dim:
+    return type.bytes
 
 
 def _shown(touch: _Touch) -> str:
