@@ -8,12 +8,11 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region
 
 from lamina.dialects import nn
 from lamina.dialects.tensors import tensor
-from lamina.passes.decompose_composites import DECOMPOSITIONS, DecomposeCompositesPass, decompose_in
-from lamina.plugins import manager
+from lamina.passes.decompose_composites import DECOMPOSITIONS, DecomposeCompositesPass
 from lamina.targets.reference import cache as cache_meanings
 from lamina.targets.reference import nn as nn_meanings
 from lamina.targets.reference import quant as quant_meanings

@@ -1,0 +1,76 @@
+"""Spell the functions of `math` that targets have no instruction for in f32 arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import math
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import tile
+from lamina.passes.formulas import circular, exponentials, logarithms, powers
+from lamina.passes.formulas.constants import Constants
+from lamina.passes.formulas.formula import Formula
+
+FORMULAS: dict[type[Operation], Callable[..., SSAValue]] = {
+    math.CosOp: circular.cos,
+    math.ErfOp: exponentials.erf,
+    math.Exp2Op: exponentials.exp2,
+    math.ExpM1Op: exponentials.expm1,
+    math.ExpOp: exponentials.exp,
+    math.Log1pOp: logarithms.log1p,
+    math.Log2Op: logarithms.log2,
+    math.LogOp: logarithms.log,
+    math.PowFOp: powers.powf,
+    math.RsqrtOp: powers.rsqrt,
+    math.SinOp: circular.sin,
+    math.TanhOp: exponentials.tanh,
+}
+"""The formula of each function, of its operands in f32."""
+
+
+@dataclass(frozen=True)
+class DecomposeMathPass(ModulePass):
+    """Kernels call no function of `FORMULAS` on floats of at most 32 bits but those `keep` names.
+
+    Errors are at most 2 units in the last place of f32 (powf: 4; sin and cos: |x| <= 2^17), and
+    infinities, NaN, zeros and denormals are kept. f16 and bf16 go through f32; f64 stays.
+    """
+
+    name = "decompose-math"
+
+    keep: tuple[str, ...] = ()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module's kernels in place."""
+        for kernel in [each for each in op.walk() if isinstance(each, tile.KernelOp)]:
+            decompose_functions(kernel, self.keep)
+
+
+def decompose_functions(kernel: tile.KernelOp, keep: Container[str] = ()) -> None:
+    """Spell the functions that a kernel calls in arithmetic, in place."""
+    called = [op for op in kernel.body.walk() if type(op) in FORMULAS and op.name not in keep]
+    constants = Constants(kernel.body.block)
+    for op in called:
+        _replace(op, constants)
+
+
+def _replace(op: Operation, constants: Constants) -> None:
+    y, formula = op.results[0], Formula(op, constants)
+    element = tile.element_of(y.type)
+    if not isinstance(element, Float32Type | Float16Type | BFloat16Type):
+        return
+    xs = list(op.operands)
+    if element != f32:
+        xs = [formula.insert(tile.CastOp(x, f32)) for x in xs]
+    result = FORMULAS[type(op)](formula, *xs)
+    if element != f32:
+        result = formula.insert(tile.CastOp(result, element))
+    result.name_hint = y.name_hint
+    y.replace_all_uses_with(result)
+    op.detach()
+    op.erase()

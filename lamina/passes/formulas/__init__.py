@@ -1,0 +1,1 @@
+"""Functions of f32 as arithmetic that every target has."""

@@ -1,0 +1,38 @@
+"""Sine and cosine."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from lamina.passes import polynomials as p
+from lamina.passes.formulas.formula import Formula
+
+_LARGEST_REST = 0.8
+"""A little above pi / 4; only |x| > 2^22 leaves more, and is then no more than bounded."""
+
+
+def sin(f: Formula, x: SSAValue) -> SSAValue:
+    """Return sin x: of the rest of x / (pi / 2), by the quadrant."""
+    return _by_quadrant(f, x, 0)
+
+
+def cos(f: Formula, x: SSAValue) -> SSAValue:
+    """Return cos x, which is the sine one quadrant on."""
+    return _by_quadrant(f, x, 1)
+
+
+def _by_quadrant(f: Formula, x: SSAValue, ahead: int) -> SSAValue:
+    rounded = f.fma(x, p.TWO_OVER_PI, p.ROUND)
+    n = f.sub(rounded, p.ROUND)
+    rest = x
+    for part in p.HALF_PI:
+        rest = f.fma(n, -part, rest)
+    rest = f.clamp(rest, -_LARGEST_REST, _LARGEST_REST)
+    square = f.mul(rest, rest)
+    sine = f.mul(rest, f.polynomial(square, p.SIN))
+    cosine = f.polynomial(square, p.COS)
+    quadrant = f.bits(rounded)
+    quadrant = f.plus(quadrant, ahead) if ahead else quadrant
+    odd = f.compare_bits("ne", f.mask(quadrant, 1), 0)
+    sign = f.left(f.mask(quadrant, 2), 30)
+    return f.from_bits(f.flip(f.bits(f.select(odd, cosine, sine)), sign))

@@ -1,0 +1,69 @@
+"""The constants of a kernel's formulas: each value once, at the head of the kernel."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    VectorType,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from lamina.dialects import tile
+
+_LARGEST = 1e6
+"""From here on the text of a whole number in a dense constant would not be read back equal."""
+
+
+class Constants:
+    """Makes constants before the first operation of `entry`, one for each value and type."""
+
+    def __init__(self, entry: Block) -> None:
+        self._entry = entry
+        self._first = entry.first_op
+        self._known: dict[tuple[str, Attribute], SSAValue] = {}
+
+    def get(self, value: float, type: Attribute) -> SSAValue:
+        """Return `value` in every element of a scalar or vector of f32 or i32."""
+        key = (repr(value), type)
+        if key not in self._known:
+            self._known[key] = self._make(value, type)
+        return self._known[key]
+
+    def _make(self, value: float, type: Attribute) -> SSAValue:
+        element, shape = tile.element_of(type), tile.shape_of(type)
+        if not shape:
+            scalar = (
+                FloatAttr(_single(value), f32) if element == f32 else IntegerAttr(int(value), i32)
+            )
+            return self._add(arith.ConstantOp(scalar))
+        if element == f32 and not abs(value) < _LARGEST:
+            return self._add(tile.SplatOp(self.get(value, element), shape))
+        return self._add(arith.ConstantOp(_dense(value, element, shape)))
+
+    def _add(self, op: Operation) -> SSAValue:
+        if self._first is None:
+            self._entry.add_op(op)
+        else:
+            self._entry.insert_op_before(op, self._first)
+        return op.results[0]
+
+
+def _dense(value: float, element: Attribute, shape: Sequence[int]) -> DenseIntOrFPElementsAttr[Any]:
+    if element == f32:
+        return DenseIntOrFPElementsAttr.from_list(VectorType(f32, shape), [_single(value)])
+    return DenseIntOrFPElementsAttr.from_list(VectorType(i32, shape), [int(value)])
+
+
+def _single(value: float) -> float:
+    """Return the nearest float32 value."""
+    return struct.unpack("f", struct.pack("f", value))[0] if math.isfinite(value) else value

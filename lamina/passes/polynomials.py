@@ -1,0 +1,96 @@
+"""Constants of the formulas for functions of f32: every number is a float32 value.
+
+A polynomial is its coefficients, the lowest power first. Each was fitted to the least largest
+relative error of the function that it serves (Lawson's weighted least squares), and rounded to
+f32 one coefficient after another, the later ones fitted anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+Polynomial = tuple[float, ...]
+
+ROUND: Final = 12582912.0
+"""1.5 * 2^23: added to |x| < 2^22 it leaves x rounded to even in the low bits of the sum."""
+
+INVERSE_LN2: Final = 1.4426950216293335
+INVERSE_LN2_REST: Final = 1.925963033500011e-08
+"""1 / ln 2, less `INVERSE_LN2`."""
+
+LN2: Final = 0.6931471824645996
+LN2_HIGH: Final = 0.693145751953125
+"""The first 16 bits of ln 2: a product by an integer of 8 bits is exact."""
+LN2_LOW: Final = 1.428606765330187e-06
+"""ln 2, less `LN2_HIGH`."""
+
+TWO_OVER_PI: Final = 0.6366197466850281
+HALF_PI: Final[Polynomial] = (1.570796251296997, 7.549789415861596e-08, 5.390302953474238e-15)
+"""pi / 2 as a sum (Cody and Waite 1980), all of one sign, so that -0 stays -0."""
+
+EXP: Final[Polynomial] = (
+    1.0, 1.0, 0.5000003576278687, 0.166666179895401,
+    0.041661228984594345, 0.008335934951901436, 0.0014104777947068214, 0.00019629749294836074,
+)  # fmt: skip
+"""e^x where |x| <= ln 2, to 2^-26."""
+
+EXP2: Final[Polynomial] = (
+    1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359562039375,
+    0.009618503041565418, 0.0013390997191891074, 0.00015327802975662053,
+)  # fmt: skip
+"""2^x where |x| <= 1/2, to 2^-28."""
+
+EXP2_SHORT: Final[Polynomial] = (
+    1.0, 0.6931470036506653, 0.24022245407104492,
+    0.0555071085691452, 0.009671391919255257, 0.001326970523223281,
+)  # fmt: skip
+"""2^x where |x| <= 1/2, to 2^-23."""
+
+EXPM1: Final[Polynomial] = (
+    0.4999999701976776, 0.1666654646396637,
+    0.04166743531823158, 0.00836627185344696, 0.0013870695838704705,
+)  # fmt: skip
+"""((e^x - 1) / x - 1) / x where |x| <= ln 2 / 2, to 2^-26."""
+
+LOG1P: Final[Polynomial] = (
+    -0.5, 0.333339124917984, -0.2500133514404297, 0.19962985813617706,
+    -0.16577604413032532, 0.14915691316127777, -0.14267677068710327, 0.086978480219841,
+)  # fmt: skip
+"""(ln(1 + x) - x) / x^2 where 1 + x is in [sqrt 1/2, sqrt 2], to 2^-24."""
+
+LOG2_RATIO: Final[Polynomial] = (
+    0.9617967009544373, 0.5770788788795471, 0.4119214713573456, 0.3366246819496155,
+)  # fmt: skip
+"""(log2((1 + u) / (1 - u)) - u * 2 / ln 2) / u^3 in u^2, where |u| <= 0.1716; log2 to 2^-36."""
+
+TANH: Final[Polynomial] = (
+    1.0, -0.3333328068256378, 0.13331405818462372,
+    -0.05373651534318924, 0.02062816731631756, -0.005692296661436558,
+)  # fmt: skip
+"""tanh(x) / x in x^2, where |x| <= `TANH_SMALL`, to 2^-27."""
+TANH_SMALL: Final = 0.625
+TANH_LARGE: Final = 10.0
+"""From here on tanh is 1 in f32."""
+
+ERF: Final[Polynomial] = (
+    0.12837913632392883, -0.3761241137981415, 0.11281008273363113,
+    -0.026739193126559258, 0.00495535135269165, -0.0005808630376122892,
+)  # fmt: skip
+"""erf(x) / x - 1 in x^2, where |x| <= `ERF_SMALL`, to 2^-25."""
+ERFC_LOG2: Final[Polynomial] = (
+    -1.6280874013900757, -0.9171967506408691, -0.15179668366909027,
+    0.03298252820968628, -0.004625606816262007, 0.000307198497466743,
+)  # fmt: skip
+"""log2(1 - erf x) / x, where x is in [`ERF_SMALL`, `ERF_LARGE`]; it gives erf to 2^-28."""
+ERF_SMALL: Final = 0.95
+ERF_LARGE: Final = 4.0
+"""From here on erf is 1 in f32."""
+
+SIN: Final[Polynomial] = (
+    1.0, -0.16666655242443085, 0.008332187309861183, -0.00019517906184773892,
+)  # fmt: skip
+"""sin(x) / x in x^2, where |x| <= pi / 4, to 2^-27."""
+COS: Final[Polynomial] = (
+    1.0, -0.5, 0.04166664555668831, -0.0013887309469282627, 2.4432327336398885e-05,
+)  # fmt: skip
+"""cos x in x^2, where |x| <= pi / 4, to 2^-32."""
