@@ -1,3 +1,7 @@
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from history_model import INPUTS, POOL, HistoryModel, binding
@@ -29,6 +33,25 @@ def test_a_session_can_be_used_again() -> None:
     token_logits(session, PROMPT[::-1])
     assert np.array_equal(token_logits(session, PROMPT), WHOLE)
     assert session.pages.free == session.pages.count == 10
+
+
+class LendingModel(HistoryModel):
+    """Lends its memory: the outputs of all calls lie in the same place."""
+
+    def session(self, states: Mapping[str, np.ndarray]) -> Any:
+        place = np.empty((64, 64), np.float32)
+
+        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+            logits = self(**inputs, **states)["logits"]
+            place[: len(logits)] = logits
+            return {"logits": place[: len(logits)]}
+
+        return SimpleNamespace(run=run)
+
+
+def test_memory_that_an_executable_lends_is_used_and_left_before_the_next_step() -> None:
+    session = Session(LendingModel(64), 160, chunk_tokens=40)
+    assert np.array_equal(token_logits(session, PROMPT), WHOLE)
 
 
 def changed(**fields: object) -> HistoryModel:
