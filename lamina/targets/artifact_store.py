@@ -8,9 +8,10 @@ machine code, so one that is not whole, or was changed anywhere, is refused befo
 from __future__ import annotations
 
 import json
+import os
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -159,18 +160,21 @@ def code_stamp() -> bytes:
             versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             versions.append(name)
-    root = Path(lamina.__file__).parent
-    files = (path for kind in ("*.py", "*.ll") for path in sorted(root.rglob(kind)))
-    stamps = [(str(p.relative_to(root)), *_size_and_time(p)) for p in files]
+    stamps = sorted(_stamps(Path(lamina.__file__).parent))
     return json.dumps([versions, stamps]).encode()
 
 
 _KEY: Final = "key"
 
 
-def _size_and_time(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+def _stamps(folder: str | Path) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _stamps(entry.path)
+            elif entry.name.endswith((".py", ".ll")):
+                found = entry.stat()
+                yield entry.path, found.st_size, found.st_mtime_ns
 
 
 def _artifact(body: bytes) -> Artifact:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final
 
 import llvmlite
@@ -47,7 +46,6 @@ def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifac
         "cpu": features.cpu,
         "flags": features.flags,
         "triple": features.triple,
-        "module": sha256(str(module).encode()).hexdigest(),
         "kernels": len(codes),
         "launches": encoded.launches,
         "host_calls": [host.name for host in encoded.hosts],

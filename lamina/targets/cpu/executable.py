@@ -10,7 +10,7 @@ import numpy as np
 
 from lamina.errors import InputError
 from lamina.targets.base import Binding, Signature, bind
-from lamina.targets.cpu.memory import Array, aligned, element_dtype, empty
+from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.plan_tables import Plan
 from lamina.targets.cpu.step import Step, Tables
 
@@ -126,8 +126,8 @@ class CpuExecutable:
 class CpuSession:
     """Memory for one call after another, by one thread at a time: nothing is allocated again.
 
-    Between calls of equal shapes inputs are copied to the same places and outputs come back in
-    the same arrays, which the next call writes over.
+    Inputs are copied to places that stay, and outputs come back in memory that the next call
+    writes over; calls of equal shapes give the same arrays.
     """
 
     def __init__(self, executable: CpuExecutable) -> None:
@@ -138,7 +138,9 @@ class CpuSession:
         self._states: dict[str, Array] = {}
         self._form: dict[str, Any] = {}
         self._staged: list[tuple[Array, Array]] = []
-        self._inputs: list[Array] = []
+        self._input_rooms = [Arena() for _ in self._signature.inputs]
+        self._output_rooms = [Arena() for _ in self._signature.outputs]
+        self._inputs = [room.block for room in self._input_rooms]
         self._outputs: dict[str, Array] = {}
         self._shapes: object = None
         self._solved: dict[object, Solved] = {}
@@ -171,10 +173,10 @@ class CpuSession:
         arrays = self._in_order(inputs)
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
-            self._prepare(arrays, tuple(shapes))
+            self._prepare(arrays, tuple(shapes), fresh=fresh)
             self._shapes = shapes
-        if fresh:
-            self._make_outputs()
+        elif fresh:
+            self._make_outputs(fresh=True)
         for place, array in zip(self._inputs, arrays, strict=True):
             place[...] = array
         for array, staged in self._staged:
@@ -201,15 +203,15 @@ class CpuSession:
             raise InputError(f"there is no input {unknown!r}: expected {known}")
         return [np.asarray(array) for array in arrays]
 
-    def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...]) -> None:
-        """Solve the symbols, and make memory for inputs and outputs of these shapes."""
+    def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...], *, fresh: bool) -> None:
+        """Solve the symbols, and make room for inputs and outputs of these shapes."""
         self._shapes = None
         solved = self._solve(arrays, shapes)
         self._step.bind(solved)
-        self._inputs = [empty(array.shape, array.dtype) for array in arrays]
-        for n, array in enumerate(self._inputs):
-            self._step.place(n, array.ctypes.data)
-        self._make_outputs()
+        for n, (room, array) in enumerate(zip(self._input_rooms, arrays, strict=True)):
+            self._inputs[n] = room.array(array.shape, array.dtype)
+            self._step.place(n, room.address)
+        self._make_outputs(fresh=fresh)
 
     def _solve(
         self, arrays: Sequence[Array], shapes: tuple[Any, ...]
@@ -227,11 +229,12 @@ class CpuSession:
             )
         return self._solved[key]
 
-    def _make_outputs(self) -> None:
+    def _make_outputs(self, *, fresh: bool) -> None:
         plan, signature = self._executable.plan, self._signature
         first = len(signature.inputs) + len(signature.states) + len(plan.packed)
         self._outputs = {}
         for n, (binding, dims) in enumerate(zip(signature.outputs, plan.outputs, strict=True)):
-            array = empty(self._step.extents(dims), element_dtype(binding.dtype))
+            shape, dtype = self._step.extents(dims), element_dtype(binding.dtype)
+            array = empty(shape, dtype) if fresh else self._output_rooms[n].array(shape, dtype)
             self._step.place(first + n, array.ctypes.data)
             self._outputs[binding.name] = array

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -56,10 +57,7 @@ def allocate(size: int) -> Array:
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Return a 64-byte aligned array, contents undefined."""
-    count = 1
-    for extent in shape:
-        count *= extent
-    size = count * dtype.itemsize
+    size = dtype.itemsize * prod(shape)
     if size >= _SMALL:
         return allocate(size).view(dtype).reshape(shape)
     block = np.empty(size + ALIGNMENT, np.uint8)
@@ -83,6 +81,12 @@ class Arena:
     def address(self) -> int:
         """Where the block begins."""
         return self.block.ctypes.data
+
+    def array(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+        """Return an array at the block's start, which grows to hold it."""
+        size = dtype.itemsize * prod(shape)
+        self.reserve(size)
+        return self.block[:size].view(dtype).reshape(shape)
 
     def reserve(self, size: int, *, keep: bool = False) -> None:
         """Make room for `size` bytes; `keep` carries the contents over."""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from lamina.errors import InputError
 from lamina.targets.cpu.memory import allocate
 from lamina.targets.cpu.runtime import DONE, HOST, native_runtime
 from lamina.targets.cpu.threads import MOST_THREADS
@@ -41,6 +42,7 @@ class Pool:
         self._address = self._memory.ctypes.data
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
+        self._running = 0
         self._current: Runnable | None = None
 
     @property
@@ -81,27 +83,41 @@ class Pool:
         """End the threads; a step that runs in another thread keeps them."""
         if not self._lock.acquire(timeout=1):
             return
-        for index in range(len(self._threads)):
+        for index in range(self._running):
             self._runtime.post(self._mailbox(index), None)
-        for thread in self._threads:
+        for thread in self._threads[: self._running]:
             thread.join(timeout=1)
         self._threads.clear()
+        self._running = 0
         self._memory[:] = 0
         self._lock.release()
 
     def _grow(self, count: int) -> None:
-        for index in range(len(self._threads), count):
-            box = self._mailbox(index)
-            at = _POOL_BYTES + index * _MAILBOX_BYTES
-            self._memory[at : at + _MAILBOX_BYTES].view("i8")[_INDEX_WORD] = index + 1
-            thread = threading.Thread(
-                target=self._runtime.work,
-                args=(box, self.address),
-                name=f"lamina-worker-{index + 1}",
-                daemon=True,
-            )
-            thread.start()
-            self._threads.append(thread)
+        """Have `count` threads run; an interrupt on the way leaves the rest to the next step."""
+        while self._running < count:
+            if self._running == len(self._threads):
+                self._threads.append(self._worker(self._running))
+            thread = self._threads[self._running]
+            try:
+                if thread.ident is None:
+                    thread.start()
+            except RuntimeError:
+                self._threads.pop()
+                number = self._running + 2
+                raise InputError(
+                    f"threads: the system refuses to start thread {number}: ask for fewer"
+                ) from None
+            self._running += 1
+
+    def _worker(self, index: int) -> threading.Thread:
+        at = _POOL_BYTES + index * _MAILBOX_BYTES
+        self._memory[at : at + _MAILBOX_BYTES].view("i8")[_INDEX_WORD] = index + 1
+        return threading.Thread(
+            target=self._runtime.work,
+            args=(self._mailbox(index), self.address),
+            name=f"lamina-worker-{index + 1}",
+            daemon=True,
+        )
 
     def _mailbox(self, index: int) -> int:
         return self.address + _POOL_BYTES + index * _MAILBOX_BYTES

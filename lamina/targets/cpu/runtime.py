@@ -11,7 +11,10 @@ from importlib.resources import files
 from string import Template
 from typing import Final
 
+from lamina import knobs
 from lamina.errors import TargetUnavailable
+from lamina.targets.artifact_store import ArtifactCache, digest_of
+from lamina.targets.base import Artifact, Signature
 from lamina.targets.cpu.features import CpuFeatures, detect
 
 DONE, POLL, HOST = 0, 1, 2
@@ -35,16 +38,16 @@ class NativeRuntime:
 
 
 _NAMES: Final = ("run_step", "resume_step", "abandon_step", "evaluate", "post", "work")
+_SECTION: Final = "runtime"
 _loaded: list[object] = []
 
 
 @cache
 def native_runtime() -> NativeRuntime:
     """Return the runtime, compiled at the first call in a process."""
-    from lamina.targets.cpu.jit import compile_text, load_object
+    from lamina.targets.cpu.jit import load_object
 
-    features = detect("generic")
-    code = load_object(compile_text(runtime_text(features), features), _NAMES, libc=True)
+    code = load_object(_object_code(detect("generic")), _NAMES, libc=True)
     _loaded.append(code)
     symbols = code.addresses
     step = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
@@ -58,6 +61,26 @@ def native_runtime() -> NativeRuntime:
         post=two(symbols["post"]),
         work=two(symbols["work"]),
     )
+
+
+def _object_code(features: CpuFeatures) -> bytes:
+    """Return the compiled runtime, from the cache folder if it was kept there."""
+    import llvmlite
+
+    from lamina.targets.cpu.jit import compile_text
+
+    text = runtime_text(features)
+    if not knobs.disk_cache_enabled():
+        return compile_text(text, features)
+    cache = ArtifactCache(knobs.cache_dir() / "artifacts")
+    parts = (text, repr(features), llvmlite.__version__)
+    key = digest_of([part.encode() for part in parts])
+    found = cache.find(key)
+    if found is None:
+        code = compile_text(text, features)
+        found = Artifact("cpu", Signature((), ()), {_SECTION: code}, {})
+        cache.keep(key, found)
+    return found.sections[_SECTION]
 
 
 def runtime_text(features: CpuFeatures) -> str:
