@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, NoneAttr, StridedLayoutAttr
 
 from lamina.dialects.tile import WORKERS, KernelOp
 from lamina.targets.cpu.features import detect
-from lamina.targets.cpu.jit import compile_text, load_object
-from lamina.targets.cpu.lowering import NodeTable, emit_kernel
+from lamina.targets.cpu.jit import LoadedCode, compile_text, load_object
+from lamina.targets.cpu.lowering import KernelCode, NodeTable, emit_kernel
 from lamina.targets.reference.kernel import grid_of
 
 GUARD, POISON, LINE = 64, 0x5A, 64
@@ -24,7 +25,9 @@ def aligned(size: int) -> tuple[np.ndarray, int]:
     return memory, -(-memory.ctypes.data // LINE) * LINE
 
 
-def words(kernel: KernelOp, memrefs: Sequence[np.ndarray], symbols: Mapping[str, int]) -> np.ndarray:
+def words(
+    kernel: KernelOp, memrefs: Sequence[np.ndarray], symbols: Mapping[str, int]
+) -> np.ndarray:
     """Return a kernel's arguments as its calling convention has them."""
     found: list[int] = []
     for arg, array in zip(kernel.memrefs, memrefs, strict=True):
@@ -39,6 +42,13 @@ def words(kernel: KernelOp, memrefs: Sequence[np.ndarray], symbols: Mapping[str,
     return np.array(found + [symbols[s.data] for s in kernel.symbols], np.int64)
 
 
+@cache
+def compiled(kernel: KernelOp, level: str | None) -> tuple[KernelCode, NodeTable, LoadedCode]:
+    nodes, features = NodeTable(), detect(level)
+    code = emit_kernel(kernel, features, nodes)
+    return code, nodes, load_object(compile_text(code.text, features), [code.name])
+
+
 @pytest.fixture
 def run_native() -> RunNative:
     """Return a function that runs a kernel in place and gives the node of a failed check."""
@@ -50,9 +60,7 @@ def run_native() -> RunNative:
         level: str | None = None,
         workers: int = 2,
     ) -> str | None:
-        nodes, features = NodeTable(), detect(level)
-        code = emit_kernel(kernel, features, nodes)
-        loaded = load_object(compile_text(code.text, features), [code.name])
+        code, nodes, loaded = compiled(kernel, level)
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(loaded.addresses[code.name])
         values = {**symbols, WORKERS: workers}
         args, error = words(kernel, memrefs, values), np.zeros(1, np.int32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 from typing import Final
 
 from xdsl.ir import Operation
@@ -112,7 +111,7 @@ def _cast(emitter: Emitter, op: tile.CastOp) -> None:
     cast = Cast(source, target, op.unsigned is not None, emitter.features)
     x = emitter.tile(op.x)
     wanted = emitter.width(op.y)
-    width = gcd(x.width, wanted) if wanted else 0
+    width = min(x.width, wanted)
     cut = rechunk(emitter.builder, x, width)
 
     def make(part: int) -> str:

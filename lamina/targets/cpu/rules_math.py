@@ -8,6 +8,7 @@ from typing import Final
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
+from lamina.targets.cpu.elements import F32, F64
 from lamina.targets.cpu.emitter import Emitter, Rule
 from lamina.targets.cpu.lanes import Lanes
 from lamina.targets.cpu.rules_arith import elementwise, in_single
@@ -64,8 +65,24 @@ def _rounding(name: str, otherwise: Function) -> Rule:
 
 def _fma(emitter: Emitter, op: math.FmaOp) -> None:
     fma = emitter.features.fma
-    write: Callable[[Lanes, list[str]], str] = lambda lanes, xs: fused(lanes, *xs, fma=fma)  # noqa: E731
+
+    def write(lanes: Lanes, xs: list[str]) -> str:
+        if fma or lanes.kind is not F32:
+            return fused(lanes, *xs, fma=fma)
+        return _fused_in_double(lanes, xs)
+
     elementwise(emitter, op, in_single(emitter, write))
+
+
+def _fused_in_double(lanes: Lanes, xs: list[str]) -> str:
+    """Return a * b + c of f32: exact products, sums rounded to f64 and then to f32.
+
+    The last digits of pi that a range reduction takes off are lost where a product is rounded.
+    """
+    doubles = lanes.to(F64)
+    a, b, c = (lanes.convert("fpext", x, F64) for x in xs)
+    total = doubles.op("fadd", doubles.op("fmul", a, b), c)
+    return doubles.convert("fptrunc", total, F32)
 
 
 def _direct(name: str) -> Rule:
