@@ -24,6 +24,9 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.subscripts import Span
 
+STEP = 4
+"""Columns of a head that are multiplied at once."""
+
 
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is `cache.attention`."""
@@ -45,6 +48,11 @@ class _Builder:
         self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
         self.block = op.block.value.data
         self.rows = self.block * self.shared
+        self.step = next(n for n in (STEP, 2, 1) if self.width % n == 0)
+        emit = self.emit
+        self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
+        self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page]))
+        self.all_rows = Span(emit.index(0), self.rows, inside=True)
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
@@ -75,6 +83,8 @@ class _Builder:
         heads = Span(emit.times(head, self.shared), self.shared, inside=True)
         whole = Span(emit.index(0), self.width, inside=True)
         q = emit.reshape(self.tiles.tile_of(op.q, (held, heads, whole)), (self.rows, self.width))
+        scale = emit.full(op.scale.value.data, f32, (self.rows, self.width))
+        self._keep(self.queries, emit.binary(arith.MulfOp, q, scale))
         position = self.tiles.tile_of(op.positions, (held,))
         last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
         pages = emit.plus(emit.over(last, self.page), 1)
@@ -87,7 +97,7 @@ class _Builder:
         ]
 
         def page(j: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
-            return self._page(sequence, head, j, q, limit, emit.plus(last, 1), state)
+            return self._page(sequence, head, j, limit, emit.plus(last, 1), state)
 
         _, total, out = self.tiles.loop(emit.index(0), pages, emit.index(1), start, page)
         y = emit.binary(arith.DivfOp, out, emit.broadcast(total, [0], (self.rows, self.width)))
@@ -103,7 +113,6 @@ class _Builder:
         sequence: SSAValue,
         head: SSAValue,
         j: SSAValue,
-        q: SSAValue,
         limit: SSAValue,
         length: SSAValue,
         state: Sequence[SSAValue],
@@ -112,7 +121,7 @@ class _Builder:
         top, total, out = state
         number = self._number(self.op.table, sequence, j)
         begin = emit.times(j, self.page)
-        scores = self._scores(q, number, head, begin, limit)
+        scores = self._scores(number, head, begin, limit)
         higher = emit.binary(arith.MaximumfOp, top, emit.reduce(scores, "max", [1]))
         shape = (rows, self.page)
         shifted = emit.binary(arith.SubfOp, scores, emit.broadcast(higher, [0], shape))
@@ -120,33 +129,25 @@ class _Builder:
         decay = emit.add(math.ExpOp(emit.binary(arith.SubfOp, top, higher)))
         total = emit.fma(total, decay, emit.reduce(power, "add", [1]))
         scaled = emit.binary(arith.MulfOp, out, emit.broadcast(decay, [0], (rows, self.width)))
-        left = emit.add(arith.SubiOp(length, begin))
-        values = self._values(number, head, left)
-        return [higher, total, emit.add(tile.DotOp(power, values, scaled, [(1, 0)]))]
+        self._keep(self.weights, power)
+        left = emit.add(arith.MinSIOp(emit.add(arith.SubiOp(length, begin)), emit.index(self.page)))
+        return [higher, total, self._values(number, head, left, scaled)]
 
     def _scores(
-        self, q: SSAValue, number: SSAValue, head: SSAValue, begin: SSAValue, limit: SSAValue
+        self, number: SSAValue, head: SSAValue, begin: SSAValue, limit: SSAValue
     ) -> SSAValue:
         """Scaled products with a page's keys, -inf where a row may not look: `[rows, page]`."""
         emit, shape = self.emit, (self.rows, self.page)
         grain = self.pages.tile.value.data
-        one = [Span(number, 1, inside=True), Span(head, 1, inside=True)]
-        zero = emit.index(0)
-        wide = Span(zero, self.width, inside=True)
-        memref = self.tiles.memrefs[self.op.k]
-        if grain:
-            count = self.page // grain
-            index = (*one, Span(zero, count, inside=True), wide, Span(zero, grain, inside=True))
-            keys = self.tiles.load(memref, index, shape=(count, self.width, grain))
-            start = emit.full(0.0, f32, (self.rows, count, grain))
-        else:
-            index = (*one, Span(zero, self.page, inside=True), wide)
-            keys = self.tiles.load(memref, index, shape=(self.page, self.width))
-            start = emit.full(0.0, f32, shape)
-        dot = tile.DotOp(q, emit.cast(keys, f32), start, [(1, 1)])
-        scores = emit.reshape(emit.add(dot), shape)
-        scale = emit.full(self.op.scale.value.data, f32, shape)
-        scores = emit.binary(arith.MulfOp, scores, scale)
+        start = emit.full(0.0, f32, (self.rows, self.page // grain, grain) if grain else shape)
+
+        def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+            columns = Span(d, self.step, inside=True)
+            q = self.tiles.load(self.queries, (self.all_rows, columns))
+            return [emit.add(tile.DotOp(q, self._keys(number, head, columns), acc, [(1, 1)]))]
+
+        step, width = emit.index(self.step), emit.index(self.width)
+        (scores,) = self.tiles.loop(emit.index(0), width, step, [start], some)
         key = emit.add(tile.IotaOp(i32, self.page))
         key = emit.binary(
             arith.AddiOp, key, emit.add(tile.SplatOp(emit.cast(begin, i32), [self.page]))
@@ -154,19 +155,40 @@ class _Builder:
         seen = tile.CompareOp(
             "le", emit.broadcast(key, [1], shape), emit.broadcast(limit, [0], shape)
         )
-        return emit.add(tile.SelectOp(emit.add(seen), scores, emit.full(float("-inf"), f32, shape)))
+        hidden = emit.full(float("-inf"), f32, shape)
+        return emit.add(tile.SelectOp(emit.add(seen), emit.reshape(scores, shape), hidden))
 
-    def _values(self, number: SSAValue, head: SSAValue, left: SSAValue) -> SSAValue:
-        """A page's values, 0 from row `left` on, which nobody has written: `[page, width]`."""
+    def _keys(self, number: SSAValue, head: SSAValue, columns: Span) -> SSAValue:
+        """Some columns of a page's keys: `[page / n, columns, n]`, or `[page, columns]`."""
+        emit, grain = self.emit, self.pages.tile.value.data
+        one = [Span(number, 1, inside=True), Span(head, 1, inside=True)]
+        zero, memref = emit.index(0), self.tiles.memrefs[self.op.k]
+        if grain:
+            count = self.page // grain
+            rest = (Span(zero, count, inside=True), columns, Span(zero, grain, inside=True))
+            keys = self.tiles.load(memref, (*one, *rest), shape=(count, columns.size, grain))
+        else:
+            index = (*one, Span(zero, self.page, inside=True), columns)
+            keys = self.tiles.load(memref, index, shape=(self.page, columns.size))
+        return emit.cast(keys, f32)
+
+    def _values(self, number: SSAValue, head: SSAValue, left: SSAValue, out: SSAValue) -> SSAValue:
+        """Add to `out` the page's first `left` values, as many as were written, by their weights."""
         emit = self.emit
-        zero = emit.index(0)
-        index = (
-            Span(number, 1, inside=True),
-            Span(head, 1, inside=True),
-            Span(zero, self.page, limit=left),
-            Span(zero, self.width, inside=True),
-        )
-        values = self.tiles.load(
-            self.tiles.memrefs[self.op.v], index, shape=(self.page, self.width)
-        )
-        return emit.cast(values, f32)
+        memref = self.tiles.memrefs[self.op.v]
+        whole = Span(emit.index(0), self.width, inside=True)
+
+        def one(i: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+            row = Span(i, 1, inside=True)
+            weight = self.tiles.load(self.weights, (self.all_rows, row))
+            index = (Span(number, 1, inside=True), Span(head, 1, inside=True), row, whole)
+            value = emit.cast(self.tiles.load(memref, index, shape=(1, self.width)), f32)
+            return [emit.add(tile.DotOp(weight, value, acc, [(1, 0)]))]
+
+        return self.tiles.loop(emit.index(0), left, emit.index(1), [out], one)[0]
+
+    def _keep(self, memory: SSAValue, value: SSAValue) -> None:
+        """Store a matrix in memory of the program, whence a product takes it element by element."""
+        width = tile.shape_of(value.type)[1]
+        columns = Span(self.emit.index(0), width, inside=True)
+        self.tiles.store(value, memory, (self.all_rows, columns))

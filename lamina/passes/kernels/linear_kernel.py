@@ -22,7 +22,13 @@ from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
-from lamina.passes.kernels.weights import dequantized_columns, offset_of, quant_tile, scale_tile
+from lamina.passes.kernels.weights import (
+    GROUPS,
+    dequantized_columns,
+    offset_of,
+    quant_tile,
+    scale_tile,
+)
 
 BLOCK, ROWS = quant.BLOCK, quant.ROWS
 Product = quant.LinearOp | nn.DotGeneralOp
@@ -187,7 +193,7 @@ class _Builder:
         """Products of f32 rows: a chain of fused multiply-adds over K."""
         emit, depth = self.emit, self.shape.depth
         quantised = isinstance(op.b.owner, quant.DequantizeOp)
-        step = BLOCK if quantised else min(self.step, depth)
+        step = 4 * GROUPS if quantised else min(self.step, depth)
         start = emit.full(0.0, f32, [self.rows, self.count, ROWS])
 
         def some(k: SSAValue, acc: SSAValue, size: int) -> SSAValue:
@@ -209,7 +215,8 @@ class _Builder:
         """The right operand for some columns of K: `[j, size, 16]` f32."""
         if isinstance(op.b.owner, quant.DequantizeOp):
             block = Span(self.emit.over(k, BLOCK), 1, inside=True)
-            return dequantized_columns(self.tiles, op.b.owner, (at, block))
+            part = self.emit.over(self.emit.modulo(k, BLOCK), size)
+            return dequantized_columns(self.tiles, op.b.owner, (at, block), part)
         lanes = Span(self.emit.index(0), ROWS, inside=True)
         return self.tiles.tile_of(op.b, (at, Span(k, size, inside=True), lanes))
 
@@ -218,15 +225,10 @@ class _Builder:
         emit = self.emit
         shape = (self.rows, self.count, ROWS)
         start = emit.full(0.0, f32, shape)
-        zero = emit.full(0, i32, shape)
 
         def block(b: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             one = Span(b, 1, inside=True)
-            columns = Span(emit.times(b, BLOCK), BLOCK, inside=True)
-            q = emit.reshape(self.tiles.tile_of(op.q, (rows, columns)), (self.rows, 8, 4))
-            weights = quant_tile(self.tiles, op, (at, one))
-            dot = tile.DotOp(q, weights, zero, [(1, 1), (2, 3)], unsigned=(0, 1))
-            whole = emit.cast(emit.add(dot), f32)
+            whole = emit.cast(self._block(op, rows, (at, one)), f32)
             scale = scale_tile(self.tiles, op.w[1], (at, one))
             load = lambda w: scale_tile(self.tiles, w, (at, one))  # noqa: E731
             offset = offset_of(self.tiles, op, scale, load)
@@ -241,6 +243,24 @@ class _Builder:
 
         blocks = emit.index(self.shape.depth // BLOCK)
         return self.tiles.loop(emit.index(0), blocks, emit.index(1), [start], block)[0]
+
+    def _block(self, op: quant.LinearOp, rows: Subscript, where: tuple[Span, Span]) -> SSAValue:
+        """The product of one block of 32 columns: `[m, j, 16]` i32."""
+        emit, size = self.emit, 4 * GROUPS
+
+        def pair(part: SSAValue, total: SSAValue) -> Sequence[SSAValue]:
+            first = emit.binary(
+                arith.AddiOp, emit.times(where[1].start, BLOCK), emit.times(part, size)
+            )
+            columns = Span(first, size, inside=True)
+            q = emit.reshape(self.tiles.tile_of(op.q, (rows, columns)), (self.rows, GROUPS, 4))
+            weights = quant_tile(self.tiles, op, where, part)
+            dot = tile.DotOp(q, weights, total, [(1, 1), (2, 3)], unsigned=(0, 1))
+            return [emit.add(dot)]
+
+        zero = emit.full(0, i32, (self.rows, self.count, ROWS))
+        parts = emit.index(BLOCK // size)
+        return self.tiles.loop(emit.index(0), parts, emit.index(1), [zero], pair)[0]
 
     def _per_row(self, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:
         return self.emit.broadcast(self.emit.reshape(x, [self.rows]), [0], shape)

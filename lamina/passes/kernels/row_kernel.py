@@ -13,7 +13,7 @@ from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.rows import chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
 
-WIDEST = 64
+WIDEST = 32
 """Elements of a row that are taken at once; part of the arithmetic's order, so one number."""
 
 

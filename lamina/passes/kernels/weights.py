@@ -17,32 +17,43 @@ BLOCK, ROWS = quant.BLOCK, quant.ROWS
 
 
 def unpacked(tiles: Tiles, quants: SSAValue, bits: int) -> SSAValue:
-    """Split packed bytes `[…, bits, n, 4]` into unsigned bytes of one weight each, `[…, 8, n, 4]`.
+    """Split packed bytes `[…, p, n, 4]` into unsigned bytes of one weight each.
 
-    4-bit: the low halves are the even groups of 4 columns, the high halves the odd ones.
+    8-bit: as they are. 4-bit: `[…, 2p, n, 4]`, the low halves the even groups of 4 columns, the
+    high halves the odd ones.
     """
     emit, shape = tiles.emit, tile.shape_of(quants.type)
     if bits == 8:
         return quants
     low = emit.binary(arith.AndIOp, quants, emit.full(15, i8, shape))
     high = emit.binary(arith.ShRUIOp, quants, emit.full(4, i8, shape))
-    lead, (n, four) = shape[:-3], shape[-2:]
-    paired = (*lead, 4, 1, n, four)
+    lead, (packed, n, four) = shape[:-3], shape[-3:]
+    paired = (*lead, packed, 1, n, four)
     parts = [emit.reshape(part, paired) for part in (low, high)]
-    return emit.reshape(emit.add(tile.JoinOp(parts, len(lead) + 1)), (*lead, 8, n, four))
+    joined = emit.add(tile.JoinOp(parts, len(lead) + 1))
+    return emit.reshape(joined, (*lead, 2 * packed, n, four))
 
 
-def quant_tile(tiles: Tiles, op: quant.LinearOp | quant.DequantizeOp, index: Index) -> SSAValue:
-    """Load the unsigned quants of one block for `J` tiles of rows: `[J, 8, 16, 4]` i8.
+GROUPS = 2
+"""Groups of 4 columns that a kernel unpacks at once: the two halves of a byte of 4-bit weights."""
 
-    `index` is (tiles of rows, block).
+
+def quant_tile(
+    tiles: Tiles, op: quant.LinearOp | quant.DequantizeOp, index: Index, part: SSAValue
+) -> SSAValue:
+    """Load unsigned quants for `J` tiles of rows: `[J, GROUPS, 16, 4]` i8.
+
+    `index` is (tiles of rows, block); `part` counts the pairs of groups in the block.
     """
-    emit, bits = tiles.emit, op.bits
+    emit = tiles.emit
+    size = GROUPS * op.bits // 8
     zero = emit.index(0)
-    whole = [Span(zero, n, inside=True) for n in (bits, ROWS, 4)]
-    shape = (index[0].size, bits, ROWS, 4)
-    packed = tiles.load(tiles.memrefs[op.w[0]], (*index, *whole), shape=shape)
-    return unpacked(tiles, packed, bits)
+    packed = Span(emit.times(part, size), size, inside=True)
+    whole = [packed, *(Span(zero, n, inside=True) for n in (ROWS, 4))]
+    shape = (index[0].size, size, ROWS, 4)
+    return unpacked(
+        tiles, tiles.load(tiles.memrefs[op.w[0]], (*index, *whole), shape=shape), op.bits
+    )
 
 
 def scale_tile(tiles: Tiles, weight: SSAValue, index: Index) -> SSAValue:
@@ -73,19 +84,20 @@ def offset_of(
     return emit.fma(shift, scale, offset)
 
 
-def dequantized_columns(tiles: Tiles, op: quant.DequantizeOp, index: Index) -> SSAValue:
-    """Return one block of weights for `J` tiles of rows as a right operand: `[J, 32, 16]` f32."""
+def dequantized_columns(
+    tiles: Tiles, op: quant.DequantizeOp, index: Index, part: SSAValue
+) -> SSAValue:
+    """Return weights for `J` tiles of rows as a right operand: `[J, 4 * GROUPS, 16]` f32."""
     emit = tiles.emit
-    count = index[0].size
-    quants = emit.cast(quant_tile(tiles, op, index), f32, unsigned=True)
-    turned = emit.add(tile.TransposeOp(quants, [0, 1, 3, 2]))
-    columns = emit.reshape(turned, [count, BLOCK, ROWS])
+    shape = (index[0].size, 4 * GROUPS, ROWS)
+    quants = emit.cast(quant_tile(tiles, op, index, part), f32, unsigned=True)
+    columns = emit.reshape(emit.add(tile.TransposeOp(quants, [0, 1, 3, 2])), shape)
     scale = scale_tile(tiles, op.w[1], index)
     offset = offset_of(tiles, op, scale, lambda w: scale_tile(tiles, w, index))
-    wide = emit.broadcast(scale, [0, 2], [count, BLOCK, ROWS])
+    wide = emit.broadcast(scale, [0, 2], shape)
     if offset is None:
         return emit.binary(arith.MulfOp, columns, wide)
-    return emit.fma(columns, wide, emit.broadcast(offset, [0, 2], [count, BLOCK, ROWS]))
+    return emit.fma(columns, wide, emit.broadcast(offset, [0, 2], shape))
 
 
 @rule(quant.DequantizeOp)

@@ -19,7 +19,7 @@ QUERIES = 2
 """Queries in an entry of attention's work: with three heads to a pool head, 6 rows of output of 64
 f32 fill 24 of 32 registers."""
 
-SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=8)
+SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=4)
 """Few rows: four chains of 16 columns hide the latency of a multiply-add. Many rows: a tile of
 weights is unpacked once for 8 rows, whose sums and products take 16 registers of 32."""
 
