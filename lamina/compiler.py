@@ -189,12 +189,13 @@ def _source_path(manifest: Path, source: object) -> Path:
 
 
 def _named_target(spec: str, model: Model | ModuleOp | None) -> Target:
-    from lamina.targets.dump import pending
-
     graph = model.graph if isinstance(model, Model) else model
-    stage = None if graph is None or callable(graph) else pending(graph)
-    if stage is not None and target_name(stage[0]) == spec:
-        spec = stage[0]
+    if graph is not None and not callable(graph):
+        from lamina.targets.dump import pending
+
+        stage = pending(graph)
+        if stage is not None and target_name(stage[0]) == spec:
+            spec = stage[0]
     return parse_target(manager.target(target_name(spec)), spec)
 
 

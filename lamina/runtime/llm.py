@@ -67,9 +67,7 @@ class LLM:
         if not isinstance(model, Model):
             model = compiler.read(resolve_model(os.fspath(model)), defer=True)
         loaded = perf_counter()
-        chosen = _with_activations(
-            compiler.resolve_target(target, model, threads), activations
-        )
+        chosen = _with_activations(compiler.resolve_target(target, model, threads), activations)
         executable = compiler.compile(model, chosen, dump=dump)
         self._setup = {"load_s": loaded - started, "compile_s": perf_counter() - loaded}
         session = Session(executable, cache_tokens, chunk_tokens=chunk_tokens)
