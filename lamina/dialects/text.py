@@ -6,9 +6,9 @@ from typing import Final
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
+from lamina.dialects.quick_parser import QuickParser
 from lamina.errors import FormatError, LoweringError
 
 _LONGEST: Final = 300
@@ -26,7 +26,7 @@ def read_module(ctx: Context, path: Path) -> ModuleOp:
 def parse_module(ctx: Context, text: str, name: str) -> ModuleOp:
     """Read a module and verify it; `FormatError` says where in `name` the text is wrong."""
     try:
-        module = Parser(ctx, text, name).parse_module()
+        module = QuickParser(ctx, text, name).parse_module()
     except ParseError as error:
         raise FormatError(f"{error.span.get_location()}: {_sentence(error.msg)}") from None
     except VerifyException as error:
