@@ -1,8 +1,14 @@
-"""Runs kernels as machine code, program by program, the way the launch loop does."""
+"""Runs kernels as machine code, program by program, the way the launch loop does.
+
+The tests beside this file can `import kernel_text`: no folder of tests is on the import path.
+"""
 
 import ctypes
+import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +21,14 @@ from lamina.targets.cpu.lowering import KernelCode, NodeTable, emit_kernel
 from lamina.targets.reference.kernel import grid_of
 
 GUARD, POISON, LINE = 64, 0x5A, 64
+
+if "kernel_text" not in sys.modules:
+    spec = importlib.util.spec_from_file_location(
+        "kernel_text", Path(__file__).with_name("kernel_text.py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kernel_text"] = module
+    spec.loader.exec_module(module)
 
 RunNative = Callable[..., str | None]
 
