@@ -120,3 +120,10 @@ def equal_numbers(got: np.ndarray, expected: np.ndarray) -> bool:
     """Whether the numbers agree: +0 and -0 are one number."""
     x, y = got.astype(np.float64), expected.astype(np.float64)
     return np.array_equal(x, y, equal_nan=True)
+
+
+def parse(text: str) -> KernelOp:
+    """The kernel of a text that holds one."""
+    module = Parser(context(), text).parse_module()
+    module.verify()
+    return module.body.block.first_op

@@ -216,7 +216,8 @@ def _suffix(kind: Element) -> str:
 
 def _memory_literal(kind: Element, width: int, value: float) -> str:
     stored = ELEMENTS["i8"] if kind is I1 else kind
-    if width and not value:
+    # By its bits: -0.0 is no zero here.
+    if width and literal(stored, value) == literal(stored, 0):
         return "zeroinitializer"
     return splat_literal(stored, width, value) if width else literal(stored, value)
 
