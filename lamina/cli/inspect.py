@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lamina.cli.options import DebugOption, JsonOption, ModelArgument
+from lamina.cli.options import (
+    DebugOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    read_size,
+)
 from lamina.cli.output import emit_json, emit_table, megabytes, working
+from lamina.cli.planned import plan_facts, print_plan
 
 if TYPE_CHECKING:
     from lamina.frontend.model import Model
@@ -16,10 +23,22 @@ if TYPE_CHECKING:
 def inspect(
     model: ModelArgument,
     weights: Annotated[bool, typer.Option("--weights", help="List every weight.")] = False,
+    target: TargetOption = "cpu",
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            show_default="1, 64 and 512",
+            help="The value of a symbolic extent, to show memory for it; repeatable.",
+        ),
+    ] = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Show what is in a model: its settings, its weights, and the operations it became.
+    """Show what is in a model, the operations it became, and its plan on a target.
+
+    The plan's memory is the arena's bytes beside the sum of all intermediates and the largest set
+    of them that is live at one time.
 
     Examples:
 
@@ -31,13 +50,16 @@ def inspect(
     from lamina.frontend.fetch import resolve_model
 
     path = resolve_model(model)
+    sizes = dict(read_size(text) for text in dim or ())
     with working(f"Reading {path.name}"):
         read = lamina.read(path)
+        plan = plan_facts(read, target, sizes)
     facts = {
         "model": str(path),
         "config": _config(read),
         "weights": _weights(read, weights or json),
         "functions": _functions(read),
+        "plan": plan,
     }
     if json:
         emit_json(facts)
@@ -106,3 +128,4 @@ def _print(facts: dict[str, Any]) -> None:
     for function in facts["functions"]:
         print(f"\n@{function['name']}: {sum(function['ops'].values())} operations")
         emit_table(("operation", "count"), function["ops"].items())
+    print_plan(facts["plan"])

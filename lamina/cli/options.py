@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from lamina.errors import InputError
+
 ModelArgument = Annotated[
     str,
     typer.Argument(
@@ -45,3 +47,11 @@ JsonOption = Annotated[
 DebugOption = Annotated[
     bool, typer.Option("--debug", help="Show the traceback of an error instead of a sentence.")
 ]
+
+
+def read_size(text: str) -> tuple[str, int]:
+    """Return the extent that `NAME=N` of an option `--dim` says."""
+    name, _, value = text.partition("=")
+    if not name or not value.isdecimal():
+        raise InputError(f"--dim {text}: expected NAME=N")
+    return name, int(value)

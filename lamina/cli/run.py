@@ -14,6 +14,7 @@ from lamina.cli.options import (
     ModelArgument,
     TargetOption,
     ThreadsOption,
+    read_size,
 )
 from lamina.cli.output import emit_json, emit_table, working
 from lamina.errors import InputError
@@ -76,7 +77,7 @@ def run(
     from lamina.frontend.fetch import resolve_model
 
     arrays = dict(_read_array(text) for text in given or ())
-    sizes = dict(_read_size(text) for text in dim or ())
+    sizes = dict(read_size(text) for text in dim or ())
     path = resolve_model(model)
     with working(f"Preparing {path.name} for {target}"):
         exe = lamina.compile(lamina.read(path), target=target, threads=threads, dump=dump_ir)
@@ -107,13 +108,6 @@ def _read_array(text: str) -> tuple[str, "Array"]:
     except (ValueError, EOFError) as error:
         raise InputError(f"--input {name}: {file} is not a .npy file: {error}") from None
     return name, array
-
-
-def _read_size(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    if not value.isdecimal():
-        raise InputError(f"--dim {text}: expected NAME=N")
-    return name, int(value)
 
 
 def _make_up(

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from lamina.dialects.dims import parse_dim
 from lamina.dialects.plan import (
     AllocOp,
     ArenaOp,
@@ -27,7 +28,18 @@ from lamina.dialects.plan import (
     SwitchOp,
     ViewOp,
 )
-from lamina.dialects.tile import KernelOp, pairs
+from lamina.dialects.tile import KernelOp, pairs, values
+
+Steps = list["int | Switch"]
+"""Positions in order, and switches between further ones."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Positions of which one branch runs."""
+
+    op: SwitchOp
+    branches: tuple[Steps, ...]
 
 
 @dataclass(frozen=True)
@@ -36,9 +48,10 @@ class LiveRanges:
 
     Sets of buffers are integers as well. `in_place` holds the pairs (i, j) of buffers of one size
     that meet at a single position, where a kernel may write j over the i that it reads.
-    `phases[i]` counts the binds that come before i.
+    `phases[i]` counts the binds that come before i, `live_at[p]` is the set live at p.
     """
 
+    steps: Steps
     buffers: tuple[SSAValue, ...]
     masks: tuple[int, ...]
     in_place: frozenset[tuple[int, int]]
@@ -55,9 +68,6 @@ class _Event:
     phase: int
 
 
-_Steps = list["int | tuple[_Steps, ...]"]
-
-
 @dataclass
 class _Walk:
     kernels: Mapping[str, KernelOp]
@@ -65,12 +75,13 @@ class _Walk:
     events: list[_Event] = field(default_factory=list[_Event])
     phase: int = 0
 
-    def steps(self, block: Block) -> _Steps:
+    def steps(self, block: Block) -> Steps:
         """Number the positions of a block."""
-        found: _Steps = []
+        found: Steps = []
         for op in block.ops:
             if isinstance(op, SwitchOp):
-                found.append(tuple(self.steps(branch.block) for branch in op.branches))
+                branches = tuple(self.steps(branch.block) for branch in op.branches)
+                found.append(Switch(op, branches))
             elif isinstance(op, LaunchOp | HostOp | BindOp):
                 found.append(len(self.events))
                 self.events.append(self._event(op))
@@ -120,7 +131,20 @@ def live_ranges(function: FuncOp) -> LiveRanges:
     first = {i: event.phase for event in reversed(events) for i in _bits(event.touched)}
     phases = tuple(first[i] for i in range(len(walk.index)))
     masks = _transposed(live, len(walk.index))
-    return LiveRanges(tuple(walk.index), masks, frozenset(in_place), phases, live)
+    return LiveRanges(steps, tuple(walk.index), masks, frozenset(in_place), phases, live)
+
+
+def positions_taken(steps: Steps, symbols: Mapping[str, int]) -> list[int]:
+    """Return the positions that run for these extents, in order."""
+    found: list[int] = []
+    for step in steps:
+        if isinstance(step, int):
+            found.append(step)
+        else:
+            value = parse_dim(step.op.value.data).evaluate(symbols)
+            branch = sum(value > bound for bound in values(step.op.bounds))
+            found += positions_taken(step.branches[branch], symbols)
+    return found
 
 
 def root_of(value: SSAValue) -> SSAValue:
@@ -145,20 +169,22 @@ def _size(value: SSAValue) -> str:
     return str(cast("BufferType", value.type).bytes)
 
 
-def _spread(events: Sequence[_Event], steps: _Steps, seen: int, at: list[int]) -> int:
+def _spread(events: Sequence[_Event], steps: Steps, seen: int, at: list[int]) -> int:
     """Set `at[p]` to the buffers touched on some path to p; return those of the whole path."""
     for step in steps:
         if isinstance(step, int):
             at[step] = seen
             seen |= events[step].touched
         else:
-            seen |= _union(_spread(events, branch, seen, at) for branch in step)
+            seen |= _union(_spread(events, branch, seen, at) for branch in step.branches)
     return seen
 
 
-def _reversed(steps: _Steps) -> _Steps:
+def _reversed(steps: Steps) -> Steps:
     return [
-        step if isinstance(step, int) else tuple(_reversed(branch) for branch in step)
+        step
+        if isinstance(step, int)
+        else Switch(step.op, tuple(_reversed(branch) for branch in step.branches))
         for step in reversed(steps)
     ]
 

@@ -15,8 +15,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from lamina.dialects.dims import Atom, Dim
-from lamina.dialects.plan import ALIGNMENT, AllocOp, ArenaOp, BufferType, ViewOp
-from lamina.passes.live_ranges import LiveRanges, live_ranges
+from lamina.dialects.plan import ALIGNMENT, AllocOp, ArenaOp, BufferType, SwitchOp, ViewOp
+from lamina.passes.live_ranges import LiveRanges, live_ranges, positions_taken
 
 _NOMINAL: Final = 64
 """The value of every symbol where sizes that cannot be compared for all values are compared."""
@@ -52,17 +52,33 @@ def arena_bytes(function: FuncOp) -> Dim:
 def arena_report(module: ModuleOp, symbols: Mapping[str, int]) -> dict[str, int]:
     """Return bytes for these extents: `arena`, `sum` of all buffers, `largest_live` at one time.
 
-    `largest_live` is what no plan could go below without doing work in place.
+    Counted are the buffers of the branches that run. `largest_live` is what no plan could go
+    below without doing work in place.
     """
     report = {"arena": 0, "sum": 0, "largest_live": 0}
     for function in [op for op in module.ops if isinstance(op, FuncOp)]:
         ranges = live_ranges(function)
         sizes = [_bytes(buffer).evaluate(symbols) for buffer in ranges.buffers]
-        live = [sum(size for i, size in enumerate(sizes) if at >> i & 1) for at in ranges.live_at]
+        live = [ranges.live_at[p] for p in positions_taken(ranges.steps, symbols)]
         report["arena"] += arena_bytes(function).evaluate(symbols)
-        report["sum"] += sum(sizes)
-        report["largest_live"] = max(report["largest_live"], *live, 0)
+        report["sum"] += _total(sizes, reduce(int.__or__, live, 0))
+        report["largest_live"] = max(report["largest_live"], *(_total(sizes, at) for at in live), 0)
     return report
+
+
+def plan_symbols(module: ModuleOp) -> list[str]:
+    """Return the symbols that memory depends on, by name."""
+    found: set[str] = set()
+    for op in module.walk():
+        if isinstance(op, ArenaOp):
+            found |= _bytes(op.y).symbols
+        elif isinstance(op, SwitchOp):
+            found |= Dim.of(op.value.data).symbols
+    return sorted(found)
+
+
+def _total(sizes: Sequence[int], chosen: int) -> int:
+    return sum(size for i, size in enumerate(sizes) if chosen >> i & 1)
 
 
 def _plan(function: FuncOp) -> None:

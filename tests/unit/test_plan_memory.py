@@ -225,7 +225,7 @@ def test_branches_share_their_memory() -> None:
     plan.add(SwitchOp(Dim.of("T"), [4], branches))
     result = planned(plan.module())
     verify(result)
-    assert arena_report(result, {"T": 1}) == {"arena": 128, "sum": 256, "largest_live": 128}
+    assert arena_report(result, {"T": 1}) == {"arena": 128, "sum": 128, "largest_live": 128}
 
 
 def test_a_buffer_that_nothing_touches_takes_no_memory() -> None:
