@@ -11,16 +11,35 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from lamina.dialects import nn
+from lamina.dialects import cache, nn, quant
 from lamina.passes.composites.activations import GeluToErf, ReluToMax, SigmoidToExp, SiluToExp
+from lamina.passes.composites.attention import AttentionToSoftmax
 from lamina.passes.composites.embedding import EmbeddingToGather
+from lamina.passes.composites.norms import LayerNormToMeans, RmsNormToMean, SoftmaxToExp
+from lamina.passes.composites.pages import AttentionToReads, SequenceToSum
+from lamina.passes.composites.quantisation import (
+    DequantizeToProduct,
+    LinearToDot,
+    QuantizeToRound,
+)
+from lamina.passes.composites.rotations import RopeToProducts
 
 DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
+    cache.AttentionOp: AttentionToReads,
+    cache.SequenceOp: SequenceToSum,
+    nn.AttentionOp: AttentionToSoftmax,
     nn.EmbeddingOp: EmbeddingToGather,
     nn.GeluOp: GeluToErf,
+    nn.LayerNormOp: LayerNormToMeans,
     nn.ReluOp: ReluToMax,
+    nn.RmsNormOp: RmsNormToMean,
+    nn.RopeOp: RopeToProducts,
     nn.SigmoidOp: SigmoidToExp,
     nn.SiluOp: SiluToExp,
+    nn.SoftmaxOp: SoftmaxToExp,
+    quant.DequantizeOp: DequantizeToProduct,
+    quant.LinearOp: LinearToDot,
+    quant.QuantizeOp: QuantizeToRound,
 }
 """The meaning of each composite operation in simpler ones."""
 

@@ -19,10 +19,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
-
-SOURCE = "lamina.src"
-"""The attribute that names the nodes of the model an operation came from."""
+from lamina.dialects.tensors import extents, tensor
+from lamina.passes.rewriting import inherit_source
 
 
 class Spelling:
@@ -31,12 +29,10 @@ class Spelling:
     def __init__(self, op: Operation, rewriter: PatternRewriter) -> None:
         self._op = op
         self._rewriter = rewriter
-        self._source = op.attributes.get(SOURCE)
 
     def add(self, op: Operation) -> SSAValue:
         """Insert `op` and return its first result."""
-        if self._source is not None:
-            op.attributes[SOURCE] = self._source
+        inherit_source([op], [self._op])
         return self._rewriter.insert(op).results[0]
 
     def finish(self, *results: SSAValue) -> None:
@@ -77,3 +73,26 @@ class Spelling:
         if extents(x.type) == tuple(map(Dim.of, shape)):
             return x
         return self.add(nn.BroadcastOp(x, dims, shape))
+
+    def reduce(self, x: SSAValue, kind: str, dims: Sequence[int]) -> SSAValue:
+        """Return `x` reduced over dimensions."""
+        return self.add(nn.ReduceOp(x, kind, dims))
+
+    def along(self, x: SSAValue, like: SSAValue, axis: int) -> SSAValue:
+        """Return `x`, reduced over `axis`, repeated along it to the shape of `like`."""
+        shape = extents(like.type)
+        return self.broadcast(x, [d for d in range(len(shape)) if d != axis], shape)
+
+    def extent(self, dim: Dim, type: Attribute) -> SSAValue:
+        """Return an extent as a number in every element of a tensor type."""
+        if dim.constant is not None:
+            return self.fill(dim.constant, type)
+        element = cast("TensorType[Any]", type).get_element_type()
+        ones = self.fill(1, tensor(element, [dim]))
+        return self.broadcast(self.reduce(ones, "add", [0]), [], extents(type))
+
+    def mean(self, x: SSAValue) -> SSAValue:
+        """Return the mean over the last dimension."""
+        last = len(extents(x.type)) - 1
+        total = self.reduce(x, "add", [last])
+        return self.add(nn.DivOp(total, self.extent(extents(x.type)[last], total.type)))

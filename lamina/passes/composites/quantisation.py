@@ -1,0 +1,97 @@
+"""Quantised activations, weights and products in primitives."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import f32, i8, i32
+from xdsl.ir import SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from lamina.dialects import nn, quant
+from lamina.dialects.quant import BLOCK, ROWS
+from lamina.dialects.tensors import extents
+from lamina.passes.composites.spelling import Spelling
+
+
+class QuantizeToRound(RewritePattern):
+    """quantize(x) -> (round(x / d), d, d * sum(q)), d = max |x| / 127 in blocks; where d = 0, 0"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: quant.QuantizeOp, rewriter: PatternRewriter, /) -> None:
+        """Replace the operation."""
+        spell = Spelling(op, rewriter)
+        rows, columns = extents(op.x.type)
+        x = spell.reshape(spell.cast(op.x, f32), [rows, columns // BLOCK, BLOCK])
+        largest = spell.reduce(spell.add(nn.AbsOp(x)), "max", [2])
+        d = spell.add(nn.DivOp(largest, spell.fill(127.0, largest.type)))
+        divisor, zero = spell.along(d, x, 2), spell.fill(0.0, x.type)
+        blank = spell.add(nn.CompareOp("eq", divisor, zero))
+        scaled = spell.add(nn.RoundOp(spell.add(nn.DivOp(x, divisor))))
+        scaled = spell.add(nn.MaxOp(scaled, spell.fill(-127.0, x.type)))
+        q = spell.add(nn.CastOp(spell.add(nn.SelectOp(blank, zero, scaled)), i8))
+        total = spell.reduce(spell.add(nn.CastOp(q, f32)), "add", [2])
+        s = spell.add(nn.MulOp(d, total))
+        spell.finish(spell.reshape(q, [rows, columns]), d, s)
+
+
+class LinearToDot(RewritePattern):
+    """linear(q, d, s, w) -> (q * d) · dequantize(w), for s = d * sum(q)"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: quant.LinearOp, rewriter: PatternRewriter, /) -> None:
+        """Replace the operation."""
+        spell = Spelling(op, rewriter)
+        tokens, columns = extents(op.q.type)
+        blocks = spell.reshape(spell.cast(op.q, f32), [tokens, columns // BLOCK, BLOCK])
+        x = spell.add(nn.MulOp(blocks, spell.along(op.d, blocks, 2)))
+        x = spell.reshape(x, [tokens, columns])
+        sizes = [extents(op.y.type)[1].evaluate({}), columns.evaluate({})]
+        w = spell.add(quant.DequantizeOp(op.w, *sizes, zero=op.zero.value.data))
+        spell.finish(spell.add(nn.DotGeneralOp(x, w, [(1, 1)])))
+
+
+class DequantizeToProduct(RewritePattern):
+    """dequantize(q, scale, offset) -> scale * (q - zero) + offset; blocks of a file stay whole"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: quant.DequantizeOp, rewriter: PatternRewriter, /) -> None:
+        """Replace the operation, if its weight is packed."""
+        if not op.packed:
+            return
+        spell = Spelling(op, rewriter)
+        quants = _quants(spell, op.w[0], op.bits)
+        scale, *offset = (_lanes(spell, each, quants) for each in op.w[1:])
+        zero = op.zero.value.data
+        y = spell.add(nn.MulOp(spell.shifted(quants, -zero) if zero else quants, scale))
+        for each in offset:
+            y = spell.add(nn.AddOp(y, each))
+        rows, blocks, _ = extents(quants.type)
+        y = spell.reshape(y, [rows, blocks * BLOCK])
+        shape = extents(op.y.type)
+        spell.finish(y if extents(y.type) == shape else spell.add(nn.SliceOp(y, [0, 0], shape)))
+
+
+def _quants(spell: Spelling, packed: SSAValue, bits: int) -> SSAValue:
+    """Return quants [N / 16, K / 32, bits, 16, 4] as unsigned numbers, f32 [N, K / 32, 32]."""
+    tiles, blocks = extents(packed.type)[:2]
+    numbers = spell.add(nn.CastOp(packed, i32))
+    if bits == 4:
+        high = spell.add(nn.ShrOp(numbers, spell.fill(4, numbers.type)))
+        shape = [tiles, blocks, bits, 1, ROWS, 4]
+        halves = [spell.reshape(_low(spell, x, 15), shape) for x in (numbers, high)]
+        joined = spell.add(nn.ConcatOp(halves, 3))
+        numbers = spell.reshape(joined, [tiles, blocks, 8, ROWS, 4])
+    else:
+        numbers = _low(spell, numbers, 255)
+    by_row = spell.add(nn.TransposeOp(spell.cast(numbers, f32), [0, 3, 1, 2, 4]))
+    return spell.reshape(by_row, [tiles * ROWS, blocks, BLOCK])
+
+
+def _low(spell: Spelling, x: SSAValue, mask: int) -> SSAValue:
+    return spell.add(nn.AndOp(x, spell.fill(mask, x.type)))
+
+
+def _lanes(spell: Spelling, numbers: SSAValue, quants: SSAValue) -> SSAValue:
+    """Return numbers [N / 16, K / 32, 16] as f32 beside each of the quants [N, K / 32, 32]."""
+    rows, blocks, _ = extents(quants.type)
+    by_row = spell.add(nn.TransposeOp(spell.cast(numbers, f32), [0, 2, 1]))
+    return spell.along(spell.reshape(by_row, [rows, blocks]), quants, 2)
