@@ -9,7 +9,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.dialects.names import escape_name
 from lamina.errors import FormatError, InputError, LoweringError
 from lamina.frontend.model import Model, Weights
 from lamina.plugins import manager
@@ -77,7 +76,7 @@ def compile(
     header before any pass has run, or else by the text of the module that is to be emitted.
     """
     chosen = resolve_target(target, model, threads)
-    found = _as_spelt(_own_weights(model) if weights is None else weights)
+    found = _own_weights(model) if weights is None else weights
     lookup = ArtifactLookup.of(chosen, manager.stamp())
     key = lookup.key_of_header(_header(model), _spelt(pipeline)) if lookup else None
     if lookup and dump is None and not observers and (known := lookup.find(key)):
@@ -217,12 +216,6 @@ def _spelt(pipeline: Pipeline | None) -> str:
 
 def _own_weights(model: Model | ModuleOp) -> Mapping[str, Any]:
     return model.weights if isinstance(model, Model) else {}
-
-
-def _as_spelt(weights: Mapping[str, Any]) -> Mapping[str, Any]:
-    if all(escape_name(name) == name for name in weights):
-        return weights
-    return {escape_name(name): weight for name, weight in weights.items()}
 
 
 def _stages(

@@ -1,5 +1,6 @@
 """Names from files as text that is safe in IR: anything but printable ASCII is percent-escaped."""
 
+import re
 from urllib.parse import unquote
 
 _PLAIN = {chr(code) for code in range(0x20, 0x7F)} - {"%"}
@@ -13,6 +14,11 @@ def escape_name(name: str) -> str:
 def unescape_name(text: str) -> str:
     """Return the name that `escape_name` was given."""
     return unquote(text, errors="surrogatepass")
+
+
+def hint_of(name: str) -> str:
+    """Return the nearest to `name` that a value may be called in a module's text."""
+    return re.sub(r"^(?=[\d.-])|[^\w$.-]", "_", name, flags=re.ASCII)
 
 
 def _escaped(character: str) -> str:

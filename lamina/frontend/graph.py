@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from lamina.dialects import nn, quant
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
+from lamina.dialects.names import escape_name, hint_of
 from lamina.dialects.tensors import extents, tensor
 from lamina.errors import UnsupportedError
 from lamina.frontend.model import Weight, Weights
@@ -51,7 +52,8 @@ class _Role:
     values: list[SSAValue] = field(default_factory=list[SSAValue])
 
     def put(self, value: SSAValue, attributes: Mapping[str, str]) -> None:
-        self.attributes.append(DictionaryAttr({k: StringAttr(v) for k, v in attributes.items()}))
+        texts = {key: StringAttr(escape_name(text)) for key, text in attributes.items()}
+        self.attributes.append(DictionaryAttr(texts))
         self.values.append(value)
 
 
@@ -75,7 +77,7 @@ class Graph:
     @contextmanager
     def at(self, node: str) -> Generator[None]:
         """Mark the operations added meanwhile as coming from `node`, a path such as `/norm`."""
-        outer, self._source = self._source, ArrayAttr([StringAttr(node)])
+        outer, self._source = self._source, ArrayAttr([StringAttr(escape_name(node))])
         yield
         self._source = outer
 
@@ -193,7 +195,7 @@ class Graph:
 
     def _insert(self, type: Attribute, at: int, name: str) -> SSAValue:
         value = self._block.insert_arg(type, at)
-        value.name_hint = name
+        value.name_hint = hint_of(name)
         return value
 
     def _stored_type(self, weight: Weight) -> Attribute:

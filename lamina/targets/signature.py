@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from lamina.dialects.cache import AttentionOp, PagesType
+from lamina.dialects.names import unescape_name
 from lamina.dialects.plan import BufferType
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
@@ -44,7 +45,7 @@ def signature_of(module: ModuleOp) -> Signature:
 
 
 def arguments_of(function: FuncOp) -> Iterator[tuple[Mapping[str, str], Attribute]]:
-    """Yield for each argument the text of its attributes, and its type."""
+    """Yield for each argument the names that its attributes say, and its type."""
     types = [arg.type for arg in function.body.block.args]
     yield from zip(_names(function.arg_attrs, len(types)), types, strict=True)
 
@@ -59,7 +60,11 @@ def _names(entries: ArrayAttr[Any] | None, count: int) -> list[Mapping[str, str]
     if entries is None:
         return [{}] * count
     return [
-        {key: value.data for key, value in entry.data.items() if isinstance(value, StringAttr)}
+        {
+            key: unescape_name(value.data)
+            for key, value in entry.data.items()
+            if isinstance(value, StringAttr)
+        }
         for entry in entries
     ]
 

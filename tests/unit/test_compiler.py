@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 import lamina
 from lamina import compiler
+from lamina.dialects import nn
 from lamina.dialects.names import escape_name, unescape_name
 from lamina.dialects.text import parse_module
 from lamina.errors import FormatError, InputError, LoweringError
+from lamina.frontend.graph import Graph
 from lamina.frontend.model import Model, Weight, Weights
 from lamina.plugins import manager
 from lamina.plugins.hookspecs import hookimpl
@@ -265,8 +267,21 @@ def test_a_broken_manifest_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_stage_without_a_manifest_takes_weights_from_the_caller(tmp_path: Path) -> None:
     (tmp_path / "stage.mlir").write_text(TEXT)
-    made: Any = lamina.compile(lamina.read(tmp_path / "stage.mlir"), "text", weights={"naïve": 1})
-    assert made.weights == {"na%C3%AFve": 1}
+    made: Any = lamina.compile(lamina.read(tmp_path / "stage.mlir"), "text", weights={"w": 1})
+    assert made.weights == {"w": 1}
+
+
+def test_names_of_any_alphabet_come_through_the_text(tmp_path: Path) -> None:
+    weights = Weights([Weight.of("naïve 50%", np.full(3, 2, np.float32))])
+    graph = Graph(weights)
+    with graph.at("/大"):
+        x = graph.input("größe", f32, [3])
+        y = graph.add(nn.MulOp(x, graph.weight("naïve 50%", (3,))))
+    graph.output("出力", y)
+    text = str(graph.finish())
+    assert text.isascii()
+    run = lamina.compile(parsed(text), "reference", weights=weights)
+    assert run(**{"größe": np.ones(3, np.float32)})["出力"].tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("name", ["plain.0/weight", "100%", "naïve", "日本", "a\nb", "%C3"])
