@@ -83,14 +83,15 @@ def _fill(value: SSAValue) -> float | None:
 
 @dataclass(frozen=True)
 class FuseAttentionPass(ModulePass):
-    """Attention over pages is `cache.attention`, with `block` tokens to an entry of the work list.
+    """Attention over pages is `cache.attention`, an entry of its work being about `rows` rows.
 
-    `@forward` says so in its attribute `cache.block`.
+    A token has a row for each query head that shares a key-value head. The tokens of an entry are
+    the same for all layers; `@forward` says how many in its attribute `cache.block`.
     """
 
     name = "fuse-attention"
 
-    block: int = 1
+    rows: int = 1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -98,32 +99,30 @@ class FuseAttentionPass(ModulePass):
         batch = _batch(function) if function else None
         if function is None or batch is None:
             return
-        found = False
-        for each in list(function.body.block.ops):
+        found: dict[nn.DotGeneralOp, Parts] = {}
+        for each in function.body.block.ops:
             if isinstance(each, nn.DotGeneralOp) and (parts := match_attention(each)):
-                self._fuse(each, parts, batch)
-                found = True
+                found[each] = parts
+        shared = [extents(parts.q.type)[2].evaluate({}) for parts in found.values()]
+        block = max(1, self.rows // max(shared, default=1))
+        for each, parts in found.items():
+            _fuse(each, parts, batch, block)
         if found:
-            function.attributes["cache.block"] = IntegerAttr(self.block, 64)
+            function.attributes["cache.block"] = IntegerAttr(block, 64)
 
-    def _fuse(
-        self,
-        op: nn.DotGeneralOp,
-        parts: Parts,
-        batch: tuple[SSAValue, SSAValue, SSAValue, SSAValue],
-    ) -> None:
-        tokens, heads, groups, width = extents(parts.q.type)
-        flat = nn.ReshapeOp(parts.q, [tokens, heads * groups, width])
-        attention = cache.AttentionOp(
-            flat.y,
-            parts.keys.pages,
-            parts.values.pages,
-            batch,
-            scale=parts.scale,
-            block=self.block,
-        )
-        back = nn.ReshapeOp(attention.y, [tokens, heads, groups, width])
-        replace_with(op, [flat, attention, back], [back.y])
+
+def _fuse(
+    op: nn.DotGeneralOp,
+    parts: Parts,
+    batch: tuple[SSAValue, SSAValue, SSAValue, SSAValue],
+    block: int,
+) -> None:
+    tokens, heads, groups, width = extents(parts.q.type)
+    flat = nn.ReshapeOp(parts.q, [tokens, heads * groups, width])
+    pools = (parts.keys.pages, parts.values.pages)
+    attention = cache.AttentionOp(flat.y, *pools, batch, scale=parts.scale, block=block)
+    back = nn.ReshapeOp(attention.y, [tokens, heads, groups, width])
+    replace_with(op, [flat, attention, back], [back.y])
 
 
 def _batch(function: FuncOp) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue] | None:

@@ -27,8 +27,10 @@ class ScheduleGroupsPass(ModulePass):
     """Every product has a schedule: rows `m`, columns `n`, and columns of K at once `k`.
 
     `few` are the columns of a tile of few rows (a branch of at most `few-rows`), `many` the
-    columns of a tile of `rows` rows, of which a wider tile has fewer. A tile holds whole heads where a rope of halves ends it, and
-    whole blocks where a quantisation does. `few-rows` rows make one entry of attention's work.
+    columns of a tile of `rows` rows, of which a wider tile has fewer, `written` the
+    most columns of a tile that goes into pages. A tile holds whole heads where a rope of halves
+    ends it, and whole blocks where a quantisation does. `few-rows` rows make one entry of
+    attention's work.
     """
 
     name = "schedule-groups"
@@ -37,6 +39,7 @@ class ScheduleGroupsPass(ModulePass):
     many: int = 32
     few_rows: int = 1
     few: int = 64
+    written: int = 32
     k: int = 8
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -79,6 +82,8 @@ class ScheduleGroupsPass(ModulePass):
         small = few is not None and shape.rows == few
         tiles = (self.few if small else self.many) // ROWS
         most, whole = max(1, tiles // len(products)), _grain(ops)
+        if any(isinstance(op, cache.WriteOp) for op in ops):
+            most = min(most, self.written // ROWS)
         most = max(most, whole.size)
         fits = [t for t in range(most, 0, -1) if shape.tiles % t == 0 and whole.allows(t)]
         if not fits:

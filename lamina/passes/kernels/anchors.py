@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import cache, nn, quant
-from lamina.dialects.quant import ROWS
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.dialects.quant import BLOCK, ROWS
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.passes.kernels import maps
+from lamina.passes.kernels.dot_kernel import COLUMNS
 from lamina.passes.kernels.linear_kernel import is_linear
-from lamina.passes.kernels.rows import STATISTICS
-from lamina.passes.kernels.tiles import RULES
+from lamina.passes.kernels.row_kernel import WIDEST
+from lamina.passes.kernels.rows import STATISTICS, chunk_of
+from lamina.passes.kernels.tiles import RULES, splits
 
 POINTWISE: tuple[type[Operation], ...] = (
     *maps.UNARY,
@@ -27,15 +33,6 @@ POINTWISE: tuple[type[Operation], ...] = (
     nn.GeluOp,
 )
 """Operations whose results at an element need their operands there only."""
-
-END: tuple[type[Operation], ...] = (
-    *POINTWISE,
-    nn.ReshapeOp,
-    nn.RopeOp,
-    quant.QuantizeOp,
-    cache.WriteOp,
-)
-"""What a tile of an anchor's result can go through before it is stored."""
 
 SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
@@ -79,28 +76,91 @@ def is_map(ops: Sequence[Operation]) -> bool:
     )
 
 
-def is_end(ops: Sequence[Operation], made: set[SSAValue]) -> bool:
+@dataclass(frozen=True)
+class Grain:
+    """What a tile of an anchor's result holds: rows of its first dimensions, columns of the rest.
+
+    The first `lead` dimensions stay apart. The others, as one, are cut in pieces of `columns`
+    elements; a `flexible` anchor may take any multiple of `columns` that suits.
+    """
+
+    lead: int
+    columns: int
+    flexible: bool = False
+
+    @staticmethod
+    def of(ops: Sequence[Operation]) -> Grain | None:
+        """Return the grain of a group's anchor; None for a group that only maps elements."""
+        products = [op for op in ops if is_product(op)]
+        rows = [op for op in ops if type(op) in STATISTICS]
+        return next((_grain(op) for op in (*products, *rows)), None)
+
+    def holds(self, shape: tuple[Dim, ...]) -> bool:
+        """Whether a tile is a box in a tensor of this shape, which has the anchor's elements."""
+        rest = shape[self.lead :]
+        if self.flexible and rest:
+            return len(rest) == 1 or rest[-1] % self.columns == 0
+        return bool(rest) and splits(rest, self.columns)
+
+    def keeps(self, op: nn.ReshapeOp) -> bool:
+        """Whether a tile is a box before a reshape and after it."""
+        before, after = extents(op.x.type), extents(op.y.type)
+        same = before[: self.lead] == after[: self.lead]
+        return same and self.holds(before) and self.holds(after)
+
+    def turns(self, op: nn.RopeOp) -> bool:
+        """Whether a tile can hold the pairs that a rope rotates, of one head."""
+        width, half = extents(op.x.type)[-1], extents(op.cos.type)[-1]
+        if op.interleaved is not None:
+            return half * 2 == width and (self.flexible or width % self.columns == 0)
+        return self.flexible or width == self.columns
+
+
+def _grain(op: Operation) -> Grain:
+    anchor = anchor_of(op)
+    if anchor == "linear":
+        return Grain(1, ROWS, flexible=True)
+    if isinstance(op, cache.AttentionOp):
+        size = extents(op.q.type)[1] * extents(op.q.type)[2]
+        return Grain(1, size.evaluate({}) // cast("PagesType", op.k.type).heads.value.data)
+    shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
+    widest = COLUMNS if anchor == "dot" else WIDEST
+    return Grain(len(shape) - 1, chunk_of(shape[-1], widest)) if shape else Grain(0, 1)
+
+
+def is_end(ops: Sequence[Operation], made: set[SSAValue], grain: Grain) -> bool:
     """Whether operations can follow an anchor tile by tile; `made` are its results.
 
-    A slice may only cut off padding, and what is repeated may not be of the anchor's making.
+    What is repeated may not be of the anchor's making.
     """
     derived = set(made)
     for op in ops:
         touched = any(operand in derived for operand in op.operands)
-        if isinstance(op, nn.SliceOp) and touched:
-            fits = all(start == 0 for start in op.starts) and op.step is None
-        else:
-            fits = isinstance(op, END if touched else (*END, *SIDE))
-        if not fits or (isinstance(op, nn.ReshapeOp) and not keeps_rows(op)):
+        if not _follows(op, grain) and (touched or not isinstance(op, SIDE)):
             return False
         if touched:
             derived |= set(op.results)
     return True
 
 
-def keeps_rows(op: nn.ReshapeOp) -> bool:
-    """Whether a reshape leaves the first dimension as it is, and tiles of 16 columns whole."""
-    before, after = extents(op.x.type), extents(op.y.type)
-    if not before or not after or before[0] != after[0]:
-        return False
-    return all(dim % ROWS == 0 for shape in (before, after) for dim in shape[-1:])
+def _follows(op: Operation, grain: Grain) -> bool:
+    """Whether an operation gives a tile's columns of the result from the operands' alone."""
+    match op:
+        case nn.ReshapeOp():
+            return grain.keeps(op)
+        case nn.SliceOp():
+            return grain.flexible and _is_narrowing(op)
+        case nn.RopeOp():
+            return grain.turns(op)
+        case quant.QuantizeOp():
+            return grain.lead == 1 and (grain.flexible or grain.columns % BLOCK == 0)
+        case cache.WriteOp():
+            return grain.holds(extents(op.x.type))
+        case _:
+            return isinstance(op, POINTWISE)
+
+
+def _is_narrowing(op: nn.SliceOp) -> bool:
+    """Whether a slice only cuts off the last columns, which are a packed weight's padding."""
+    kept = extents(op.x.type)[:-1] == extents(op.y.type)[:-1]
+    return kept and all(start == 0 for start in op.starts) and op.step is None

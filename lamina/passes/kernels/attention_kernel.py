@@ -24,6 +24,9 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.subscripts import Span
 
+PIECE = 32
+"""Columns of the result that are finished at once: a block of 8-bit activations."""
+
 STEP = 4
 """Columns of a head that are multiplied at once."""
 
@@ -101,12 +104,45 @@ class _Builder:
 
         _, total, out = self.tiles.loop(emit.index(0), pages, emit.index(1), start, page)
         y = emit.binary(arith.DivfOp, out, emit.broadcast(total, [0], (self.rows, self.width)))
-        self.tiles.fix(op.y, y)
+        self._keep(self.queries, y)
+        self._finish(head, first, high)
+
+    def _finish(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
+        """Finish and store the tokens that exist one by one, a piece of columns at a time."""
+        emit = self.emit
         size = self.shared * self.width
-        columns = Span(emit.times(head, size), size, inside=True)
-        single = self.block == 1
-        lead = Span(first, self.block, inside=single, limit=None if single else high)
-        self.kernel.store([lead], [held], columns)
+        piece = self._piece()
+        per_head = max(1, self.width // piece)
+
+        def columns(row: SSAValue, at: SSAValue) -> None:
+            begin = emit.plus(emit.times(head, size), emit.times(at, piece))
+            span = Span(begin, piece, inside=True)
+            in_head = Span(emit.times(emit.modulo(at, per_head), piece), piece, inside=True)
+            heads = emit.plus(emit.times(row, self.shared), emit.over(at, per_head))
+            where = (Span(heads, 1, inside=True), in_head)
+            if piece > self.width:
+                rows = emit.times(row, self.shared)
+                whole = Span(emit.index(0), self.width, inside=True)
+                where = (Span(rows, self.shared, inside=True), whole)
+            self.tiles.fix(self.op.y, self.tiles.load(self.queries, where))
+            token = Span(emit.add(arith.AddiOp(first, row)), 1, inside=True)
+            self.kernel.store([token], span)
+
+        def row(i: SSAValue) -> Sequence[SSAValue]:
+            def part(at: SSAValue) -> Sequence[SSAValue]:
+                columns(i, at)
+                return []
+
+            self.tiles.loop(emit.index(0), emit.index(size // piece), emit.index(1), [], part)
+            return []
+
+        left = emit.add(arith.SubiOp(high, first))
+        count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
+        self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
+
+    def _piece(self) -> int:
+        """Columns that are finished at once: part of a head if that holds whole blocks."""
+        return PIECE if self.width % PIECE == 0 else self.shared * self.width
 
     def _page(
         self,

@@ -20,6 +20,9 @@ from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Index, Span
 
+COLUMNS = 64
+"""Columns of the result in a tile, unless the schedule says otherwise."""
+
 DEPTH = 16
 """Columns of the contracted dimension that are taken at once."""
 
@@ -72,7 +75,7 @@ class _Builder:
         free_left = [i for i in self.roles.left.values() if i >= batches]
         if nn.element(op.y) != f32 or not free_right or max(free_right) != rank - 1:
             raise LoweringError("a product kernel has f32 results and a free right dimension")
-        self.columns = chunk_of(self.shape[-1], schedule.get("n", 64) if schedule else 64)
+        self.columns = chunk_of(self.shape[-1], schedule.get("n", COLUMNS) if schedule else COLUMNS)
         self.row_dim = max(free_left) if free_left else None
         self.rows = 1
         if self.row_dim is not None:
@@ -92,7 +95,7 @@ class _Builder:
         columns = self._span(0, self.columns, self.shape[last])
         held = tuple(index[d] for d in range(last))
         self.tiles.fix(self.op.y, self._accumulate((*held, columns)))
-        self.kernel.store(held, held, columns)
+        self.kernel.store(held, columns)
         return self.kernel.finish([self.shape[last].ceildiv(self.columns), rows, product(outer)])
 
     def _span(self, dim: int, size: int, extent: Dim) -> Span:

@@ -41,6 +41,7 @@ class Emit:
         self.symbols = symbols
         self._constants: dict[str, SSAValue] = {}
         self._extents: dict[str, SSAValue] = {}
+        self._memo: dict[tuple[object, ...], SSAValue] = {}
         self._last: Operation | None = None
 
     def add(self, op: Operation) -> SSAValue:
@@ -135,16 +136,34 @@ class Emit:
         return self.add(arith.AddiOp(a, self.index(b) if isinstance(b, int) else b))
 
     def times(self, a: SSAValue, b: int) -> SSAValue:
-        """Return an index times a number."""
-        return a if b == 1 else self.add(arith.MuliOp(a, self.index(b)))
+        """Return an index times a number; what `exactly_over` divided comes back as it was."""
+        if b == 1:
+            return a
+        return self._known(("times", a, b), lambda: self.add(arith.MuliOp(a, self.index(b))))
 
     def over(self, a: SSAValue, b: int) -> SSAValue:
         """Return a non-negative index divided by a number, rounded down."""
-        return a if b == 1 else self.add(arith.DivUIOp(a, self.index(b)))
+        if b == 1:
+            return a
+        return self._known(("over", a, b), lambda: self.add(arith.DivUIOp(a, self.index(b))))
+
+    def exactly_over(self, a: SSAValue, b: int) -> SSAValue:
+        """Return an index divided by a number that divides it."""
+        quotient = self.over(a, b)
+        self._memo[("times", quotient, b)] = a
+        return quotient
 
     def modulo(self, a: SSAValue, b: int) -> SSAValue:
         """Return a non-negative index modulo a number."""
-        return self.index(0) if b == 1 else self.add(arith.RemUIOp(a, self.index(b)))
+        if b == 1:
+            return self.index(0)
+        return self._known(("modulo", a, b), lambda: self.add(arith.RemUIOp(a, self.index(b))))
+
+    def _known(self, key: tuple[object, ...], make: Callable[[], SSAValue]) -> SSAValue:
+        """Return what was emitted for `key` in this block or around it, or emit it."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
 
     def fma(self, a: SSAValue, b: SSAValue, c: SSAValue) -> SSAValue:
         """Return `a * b + c`, rounded once."""
@@ -185,10 +204,10 @@ class Emit:
         `body(i, *carried)` emits one round and returns the values for the next.
         """
         block = Block(arg_types=[_INDEX, *(value.type for value in carried)])
-        outer, self.block = self.block, block
+        outer, self.block, memo = self.block, block, dict(self._memo)
         results = list(body(*block.args))
         block.add_op(scf.YieldOp(*results))
-        self.block = outer
+        self.block, self._memo = outer, memo
         op = scf.ForOp(low, high, step, list(carried), block)
         self.block.add_op(op)
         return list(op.results)
@@ -196,10 +215,10 @@ class Emit:
     def when(self, condition: SSAValue, body: Callable[[], None]) -> None:
         """Append `if condition` without results."""
         block = Block()
-        outer, self.block = self.block, block
+        outer, self.block, memo = self.block, block, dict(self._memo)
         body()
         block.add_op(scf.YieldOp())
-        self.block = outer
+        self.block, self._memo = outer, memo
         self.block.add_op(scf.IfOp(condition, [], [block]))
 
     def less(self, a: SSAValue, b: SSAValue) -> SSAValue:

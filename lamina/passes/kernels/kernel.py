@@ -16,7 +16,7 @@ from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
-from lamina.passes.kernels.tiles import Tiles, split_span
+from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
 
 
 class Kernel:
@@ -75,77 +75,66 @@ class Kernel:
             flat = self.emit.add(arith.DivUIOp(flat, extent))
         return [flat, *reversed(result)][: len(dims)]
 
-    def store(self, lead: Sequence[Subscript], held: Sequence[Subscript], span: Span) -> None:
+    def store(self, lead: Sequence[Subscript], span: Span) -> None:
         """Compute every result for the tile at rows `lead` and columns `span`, and store it.
 
-        `lead` is where results go; `held` the same rows as they are read, none outside. A result
-        whose shape differs from the anchor's is found by its own extents.
+        A result whose shape differs from the anchor's is found by its own extents. Page pools
+        take one row at a time.
         """
         for value in self.yields:
             if isinstance(value.type, PagesType):
-                write_pages(self.tiles, _write_of(value), lead, held, span)
+                write_pages(self.tiles, _write_of(value), lead, span)
                 continue
             where = self._index(value, lead, span)
-            computed = self.tiles.tile_of(value, self._index(value, held, span))
-            self.tiles.store(computed, self._stores[value], where)
+            self.tiles.store(self.tiles.tile_of(value, where), self._stores[value], where)
 
     def _index(self, value: SSAValue, lead: Sequence[Subscript], span: Span) -> Index:
         """Return where the columns `span` of rows `lead` lie in `value`."""
-        shape = extents(value.type)
-        rest = shape[len(lead) :]
+        rest = extents(value.type)[len(lead) :]
         if isinstance(value, OpResult) and isinstance(value.op, quant.QuantizeOp):
             if value is not value.op.q:
-                start = self.emit.over(span.start, quant.BLOCK)
+                start = self.emit.exactly_over(span.start, quant.BLOCK)
                 return (*lead, Span(start, span.size // quant.BLOCK, span.inside))
         if len(rest) <= 1:
             return (*lead, *([span] if rest else []))
         return (*lead, *split_span(self.emit, rest, span))
 
 
-def write_pages(
-    tiles: Tiles,
-    op: cache.WriteOp,
-    lead: Sequence[Subscript],
-    held: Sequence[Subscript],
-    span: Span,
-) -> None:
-    """Store the tile of `op.x` at rows and columns in the pages of its pool."""
+def write_pages(tiles: Tiles, op: cache.WriteOp, lead: Sequence[Subscript], span: Span) -> None:
+    """Store columns of one row of `op.x` in the pages of its pool."""
     emit, kind = tiles.emit, cast("PagesType", op.pages.type)
-    grain = kind.tile.value.data
-    shape = extents(op.x.type)
-    columns = list(held[1:]) + ([span] if len(held) > 1 else split_span(emit, shape[1:], span))
-    x = emit.cast(tiles.tile_of(op.x, (held[0], *columns)), kind.element)
-    pages, row = page_slots(tiles, op.positions, op.sequence, op.table, kind, held[0])
-    pages = _drop_outside(tiles, pages, lead[0], shape[0])
-    count = held[0].size
-    heads, width = columns
+    grain, row = kind.tile.value.data, lead[0]
+    if row.size != 1:
+        raise LoweringError("a cache write takes one token at a time")
+    heads = list(lead[1:]) + ([span] if len(lead) > 1 else [])
+    columns = heads or split_span(emit, extents(op.x.type)[1:], span)
+    x = emit.cast(tiles.tile_of(op.x, (row, *columns)), kind.element)
+    page, place = page_slot(tiles, op, kind, row)
+    head, width = columns
+    memref = tiles.memrefs[op.pages]
     if grain:
-        of_tile, in_tile = divided(tiles, row, grain, count)
-        index: Index = (pages, heads, of_tile, width, in_tile)
-        tiles.store(x, tiles.memrefs[op.pages], index, zip=(0, 2, 4))
+        in_tile = Span(emit.modulo(place, grain), 1, inside=True)
+        of_tile = Span(emit.over(place, grain), 1, inside=True)
+        tiles.store(x, memref, (page, head, of_tile, width, in_tile))
     else:
-        tiles.store(x, tiles.memrefs[op.pages], (pages, heads, Rows(row, count), width), zip=(0, 2))
+        tiles.store(x, memref, (page, head, Span(place, 1, inside=True), width))
 
 
-def page_slots(
-    tiles: Tiles,
-    positions: SSAValue,
-    sequence: SSAValue,
-    table: SSAValue,
-    kind: PagesType,
-    rows: Subscript,
-) -> tuple[Rows, SSAValue]:
-    """Return for tokens `rows` the page of each position, and the row in that page."""
-    emit, count = tiles.emit, rows.size
-    position = emit.cast(tiles.tile_of(positions, (rows,)), IndexType())
-    owner = emit.cast(tiles.tile_of(sequence, (rows,)), IndexType())
-    size = emit.full(kind.page.value.data, IndexType(), [count])
-    block = emit.binary(arith.DivUIOp, position, size)
-    row = emit.binary(arith.RemUIOp, position, size)
-    found = tiles.load(
-        tiles.memrefs[table], (Rows(owner, count), Rows(block, count)), shape=(count,), zip=(0, 1)
-    )
-    return Rows(emit.cast(found, IndexType()), count, inside=False), row
+def page_slot(
+    tiles: Tiles, op: cache.WriteOp, kind: PagesType, token: Subscript
+) -> tuple[Span, SSAValue]:
+    """Return the page of a token's position, and the row in that page."""
+    emit, size = tiles.emit, kind.page.value.data
+
+    def number(value: SSAValue, *where: Subscript) -> SSAValue:
+        return emit.cast(emit.reshape(tiles.tile_of(value, where), ()), IndexType())
+
+    position = number(op.positions, token)
+    owner = Span(number(op.sequence, token), 1)
+    found = emit.reshape(tiles.tile_of(op.table, (owner, Span(emit.over(position, size), 1))), [1])
+    count = extents(kind.storage)[0]
+    page = emit.reshape(check_rows(tiles, found, count, source_of(op)), ())
+    return Span(page, 1, inside=True), emit.modulo(position, size)
 
 
 def divided(tiles: Tiles, x: SSAValue, by: int, count: int) -> tuple[Rows, Rows]:
@@ -154,19 +143,6 @@ def divided(tiles: Tiles, x: SSAValue, by: int, count: int) -> tuple[Rows, Rows]
     divisor = emit.full(by, IndexType(), [count])
     quotient = emit.binary(arith.DivUIOp, x, divisor)
     return Rows(quotient, count), Rows(emit.binary(arith.RemUIOp, x, divisor), count)
-
-
-def _drop_outside(tiles: Tiles, pages: Rows, rows: Subscript, tokens: Dim) -> Rows:
-    """Send the rows beyond the last token to page -1, where a store does nothing."""
-    if rows.inside or isinstance(rows, Rows):
-        return pages
-    emit, count = tiles.emit, rows.size
-    number = emit.add(tile.IotaOp(IndexType(), count))
-    number = emit.binary(arith.AddiOp, number, emit.add(tile.SplatOp(rows.start, [count])))
-    limit = emit.add(tile.SplatOp(emit.extent(tokens), [count]))
-    known = emit.add(tile.CompareOp("lt", number, limit))
-    nowhere = emit.full(-1, IndexType(), [count])
-    return Rows(emit.add(tile.SelectOp(known, pages.indices, nowhere)), count, inside=False)
 
 
 def memref_type(type: Attribute) -> MemRefType[Any]:

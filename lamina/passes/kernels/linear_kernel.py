@@ -103,6 +103,11 @@ class _Builder:
         self.rows, self.count = schedule.get("m"), schedule.get("n") // ROWS
         self.step = schedule.get("k", 8)
         self.prologue = self._find_prologue()
+        self.kept: dict[SSAValue, SSAValue] = {}
+        if self.rows > 1:
+            size = [self.rows, self.count * ROWS]
+            for op in self.products:
+                self.kept[op.results[0]] = self.emit.add(tile.ScratchOp(f32, size))
 
     def _find_prologue(self) -> list[SSAValue]:
         """The left operands that the group computes by itself, through a row operation."""
@@ -162,24 +167,51 @@ class _Builder:
 
     def _columns(self, value: SSAValue, span: Span) -> Span:
         if isinstance(value.owner, quant.QuantizeOp) and value is not value.owner.q:
-            return Span(self.emit.over(span.start, BLOCK), span.size // BLOCK, span.inside)
+            return Span(self.emit.exactly_over(span.start, BLOCK), span.size // BLOCK, span.inside)
         return span
 
     def _tile(self, first: SSAValue, group: SSAValue) -> None:
-        """Emit one tile of the result: products, epilogue, stores."""
-        emit, shape = self.emit, self.shape
-        end = emit.extent(shape.rows)
-        held = self.tiles.clamped_rows(first, self.rows, end)
+        """Emit one tile of the result: products, then its rows' ends and stores."""
+        emit, rows = self.emit, self.shape.rows
+        held = self.tiles.clamped_rows(first, self.rows, emit.extent(rows))
         left = Span(emit.index(0), self.rows, inside=True) if self.prologue else held
         at = Span(emit.times(group, self.count), self.count, inside=True)
-        for op in self.products:
-            multiply = self._integer if isinstance(op, quant.LinearOp) else self._float
-            self.tiles.fix(op.results[0], multiply(op, left, at))  # pyright: ignore[reportArgumentType]
         width = self.count * ROWS
         inside = all(n % width == 0 for n in self._widths())
         columns = Span(emit.times(group, width), width, inside)
-        out = Span(first, self.rows, inside=self.rows == 1)
-        self.kernel.store([out], [held], columns)
+        results: dict[SSAValue, SSAValue] = {}
+        for op in self.products:
+            multiply = self._integer if isinstance(op, quant.LinearOp) else self._float
+            results[op.results[0]] = multiply(op, left, at)  # pyright: ignore[reportArgumentType]
+        if self.rows == 1:
+            self._finish(results, Span(first, 1, inside=True), columns)
+        else:
+            self._finish_rows(results, first, columns)
+
+    def _finish(self, results: dict[SSAValue, SSAValue], row: Span, columns: Span) -> None:
+        for value, product in results.items():
+            self.tiles.fix(value, product)
+        self.kernel.store([row], columns)
+
+    def _finish_rows(
+        self, results: dict[SSAValue, SSAValue], first: SSAValue, columns: Span
+    ) -> None:
+        """Finish the rows that exist one by one, by way of memory of the program."""
+        emit, rows, width = self.emit, self.rows, columns.size
+        whole = Span(emit.index(0), width, inside=True)
+        for value, product in results.items():
+            every = Span(emit.index(0), rows, inside=True)
+            self.tiles.store(product, self.kept[value], (every, whole))
+
+        def row(i: SSAValue) -> Sequence[SSAValue]:
+            one = Span(i, 1, inside=True)
+            loaded = {value: self.tiles.load(self.kept[value], (one, whole)) for value in results}
+            self._finish(loaded, Span(emit.add(arith.AddiOp(first, i)), 1, inside=True), columns)
+            return []
+
+        left = emit.add(arith.SubiOp(emit.extent(self.shape.rows), first))
+        count = emit.add(arith.MinSIOp(left, emit.index(rows)))
+        self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
 
     def _widths(self) -> list[int]:
         """The columns of the results, which padding may exceed."""

@@ -8,12 +8,10 @@ from typing import Any, cast
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
     IntegerAttr,
-    StringAttr,
 )
 from xdsl.ir import Operation, SSAValue
 
@@ -22,7 +20,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
-from lamina.passes.kernels.tiles import Tiles, rule, split_span
+from lamina.passes.kernels.tiles import Tiles, check_rows, rule, source_of, split_span
 
 UNARY: dict[type[Operation], type[Any]] = {
     nn.NegOp: arith.NegfOp,
@@ -154,23 +152,26 @@ def _slice(tiles: Tiles, op: nn.SliceOp, index: Index, _: SSAValue) -> SSAValue:
     emit = tiles.emit
     steps = tile.values(op.step) or (1,) * len(index)
     inner: list[Subscript] = []
-    for sub, start, step in zip(index, op.starts, steps, strict=True):
+    shape = extents(op.x.type)
+    for sub, start, step, extent in zip(index, op.starts, steps, shape, strict=True):
         if start == 0 and step == 1:
             inner.append(sub)
         else:
-            inner.append(_stride(tiles, sub, start, step))
+            inner.append(_stride(tiles, sub, start, step, extent))
     return emit.reshape(tiles.tile_of(op.x, tuple(inner)), sizes(index))
 
 
-def _stride(tiles: Tiles, sub: Subscript, start: Dim, step: int) -> Subscript:
+def _stride(tiles: Tiles, sub: Subscript, start: Dim, step: int, extent: Dim) -> Subscript:
+    """Where a tile of a slice lies in a dimension of `extent` elements."""
     emit = tiles.emit
     offset = emit.extent(start)
     if isinstance(sub, Span) and step == 1:
-        return Span(emit.add(arith.AddiOp(sub.start, offset)), sub.size, sub.inside)
+        first = emit.add(arith.AddiOp(sub.start, offset))
+        return Span(first, sub.size, sub.inside, None if sub.inside else emit.extent(extent))
     indices = _indices(tiles, sub)
     scaled = emit.binary(arith.MuliOp, indices, emit.full(step, IndexType(), [sub.size]))
     shifted = emit.binary(arith.AddiOp, scaled, emit.add(tile.SplatOp(offset, [sub.size])))
-    return Rows(shifted, sub.size)
+    return Rows(shifted, sub.size, sub.inside)
 
 
 def _indices(tiles: Tiles, sub: Subscript) -> SSAValue:
@@ -211,7 +212,7 @@ def _step(outer: tuple[Dim, ...], inner: tuple[Dim, ...], i: int, j: int) -> tup
                 b = b * dim
             if a == b:
                 return m, n
-    raise LoweringError(f"a reshape of {list(map(str, inner))} to {list(map(str, outer))}: no rule")
+    return len(outer) - i, len(inner) - j
 
 
 def _carry(
@@ -224,11 +225,12 @@ def _carry(
         return [Span(emit.index(0), 1, inside=True) for _ in inner]
     if not inner:
         return []
+    merged = index[0] if len(outer) == 1 else _merge(tiles, outer, index)
     if len(inner) == 1:
-        return [_merge(tiles, outer, index)]
-    if isinstance(index[0], Rows):
+        return [merged]
+    if isinstance(merged, Rows):
         raise LoweringError("rows of a dimension that is split have no rule")
-    return split_span(emit, inner, index[0])
+    return split_span(emit, inner, merged)
 
 
 def _merge(tiles: Tiles, outer: tuple[Dim, ...], index: Index) -> Subscript:
@@ -261,7 +263,7 @@ def _merge_rows(tiles: Tiles, outer: tuple[Dim, ...], index: Index) -> Subscript
         if sub.size == 1:
             step = emit.broadcast(step, [0], [size])
         total = emit.binary(arith.AddiOp, scaled, step)
-    return Rows(total, size)
+    return Rows(total, size, all(sub.inside for sub in index))
 
 
 @rule(nn.GatherOp)
@@ -272,32 +274,8 @@ def _gather(tiles: Tiles, op: nn.GatherOp, index: Index, _: SSAValue) -> SSAValu
     if axis != 0 or count != max((1, *(sub.size for sub in where))):
         raise LoweringError("a fused gather takes rows along axis 0, by one dimension of ids")
     ids = tiles.emit.reshape(tiles.tile_of(op.indices, where), [count])
-    rows = check_rows(tiles, ids, extents(op.x.type)[0], _name(op))
+    rows = check_rows(tiles, ids, extents(op.x.type)[0], source_of(op))
     return tiles.emit.reshape(tiles.tile_of(op.x, (Rows(rows, count), *rest)), sizes(index))
-
-
-def check_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> SSAValue:
-    """Return ids as indices, clamped to `[0, extent)`, recording `node` if one was outside."""
-    emit = tiles.emit
-    size = tile.shape_of(ids.type)
-    rows = emit.cast(ids, IndexType())
-    zero = emit.full(0, IndexType(), size)
-    last = emit.add(tile.SplatOp(emit.extent(extent - 1), size))
-    clamped = emit.binary(arith.MaxSIOp, emit.binary(arith.MinSIOp, rows, last), zero)
-    emit.effect(_check(emit.add(tile.CompareOp("eq", clamped, rows)), node))
-    return clamped
-
-
-def _check(ok: SSAValue, node: str) -> tile.CheckOp:
-    return tile.CheckOp(operands=[ok], properties={"node": StringAttr(node)})
-
-
-def _name(op: Operation) -> str:
-    match op.attributes.get("lamina.src"):
-        case ArrayAttr(data=(StringAttr(data=text), *_)):
-            return text
-        case _:
-            return op.name
 
 
 @rule(nn.RopeOp)

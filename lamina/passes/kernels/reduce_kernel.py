@@ -43,5 +43,5 @@ def build_reduce(group: nn.GroupOp, name: str) -> tile.KernelOp:
     start = emit.full(neutral(kind, element), element, [width])
     (total,) = tiles.loop(emit.index(0), emit.extent(shape[reduced]), emit.index(1), [start], step)
     tiles.fix(op.y, total)
-    kernel.store(lead, lead, columns)
+    kernel.store(lead, columns)
     return kernel.finish([shape[-1].ceildiv(width), product(outer)])

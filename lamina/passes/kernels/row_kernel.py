@@ -39,18 +39,26 @@ def build_rows(group: nn.GroupOp, name: str) -> tile.KernelOp:
     rows = rows if lead else []
     find_statistics(kernel.tiles, kernel.ops, tuple(rows), WIDEST)
     if _is_reduced(kernel, shape):
-        kernel.store(rows, rows, Span(kernel.emit.index(0), 1, inside=True))
+        kernel.store(rows, Span(kernel.emit.index(0), 1, inside=True))
     elif shape:
-        chunk = chunk_of(shape[-1], WIDEST)
+        chunk = _chunk(kernel, shape[-1])
 
         def body(span: Span, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            kernel.store(rows, rows, span)
+            kernel.store(rows, span)
             return []
 
         over_row(kernel.tiles, shape[-1], chunk, body)
     else:
-        kernel.store([], [], Span(kernel.emit.index(0), 1, inside=True))
+        kernel.store([], Span(kernel.emit.index(0), 1, inside=True))
     return kernel.finish([product(lead)])
+
+
+def _chunk(kernel: Kernel, extent: Dim) -> int:
+    """How many columns are finished at once: a whole head, where its halves are rotated."""
+    ropes = [op for op in kernel.ops if isinstance(op, nn.RopeOp) and op.interleaved is None]
+    if ropes:
+        return extents(ropes[0].x.type)[-1].evaluate({})
+    return chunk_of(extent, WIDEST)
 
 
 def _is_reduced(kernel: Kernel, shape: tuple[Dim, ...]) -> bool:

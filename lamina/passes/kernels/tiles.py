@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import tile
@@ -153,6 +153,16 @@ def shape_of(value: SSAValue) -> tuple[Dim, ...]:
     return extents(value.type)
 
 
+def splits(inner: tuple[Dim, ...], size: int) -> bool:
+    """Whether spans of `size` elements, one after another, are boxes of these dimensions."""
+    for dim in reversed(inner[1:]):
+        extent = dim.constant
+        if not extent or (size % extent and extent % size):
+            return False
+        size = max(1, size // extent)
+    return True
+
+
 def split_span(emit: Emit, inner: tuple[Dim, ...], span: Span) -> list[Subscript]:
     """Return a span of one dimension as subscripts of the several that it is split into.
 
@@ -174,3 +184,28 @@ def split_span(emit: Emit, inner: tuple[Dim, ...], span: Span) -> list[Subscript
             raise LoweringError(f"a span of {size} does not fit a dimension of {extent}")
     result.append(Span(start, size, span.inside))
     return result[::-1]
+
+
+def check_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> SSAValue:
+    """Return ids as indices, clamped to `[0, extent)`, recording `node` if one was outside."""
+    emit = tiles.emit
+    size = tile.shape_of(ids.type)
+    rows = emit.cast(ids, IndexType())
+    zero = emit.full(0, IndexType(), size)
+    last = emit.add(tile.SplatOp(emit.extent(extent - 1), size))
+    clamped = emit.binary(arith.MaxSIOp, emit.binary(arith.MinSIOp, rows, last), zero)
+    emit.effect(_check(emit.add(tile.CompareOp("eq", clamped, rows)), node))
+    return clamped
+
+
+def _check(ok: SSAValue, node: str) -> tile.CheckOp:
+    return tile.CheckOp(operands=[ok], properties={"node": StringAttr(node)})
+
+
+def source_of(op: Operation) -> str:
+    """Return the first node that an operation came from, or the operation's name."""
+    match op.attributes.get("lamina.src"):
+        case ArrayAttr(data=(StringAttr(data=text), *_)):
+            return text
+        case _:
+            return op.name

@@ -159,7 +159,7 @@ def _quantize(tiles: Tiles, op: quant.QuantizeOp, index: Index, result: SSAValue
     rows, last = index
     assert isinstance(last, Span)
     if result is op.q:
-        blocks = Span(emit.over(last.start, BLOCK), last.size // BLOCK, last.inside)
+        blocks = Span(emit.exactly_over(last.start, BLOCK), last.size // BLOCK, last.inside)
         columns = last
     else:
         blocks = last
@@ -174,24 +174,25 @@ def _quantize(tiles: Tiles, op: quant.QuantizeOp, index: Index, result: SSAValue
 
 
 def quantized(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Quantise `x` [M, n] by blocks of 32: quants [M, n] i8, scales and sums [M, n/32] f32."""
+    """Quantise `x` [M, n] by blocks of 32: quants [M, n] i8, scales and sums [M, n/32] f32.
+
+    Magnitudes are compared as integers: floats without a sign order as their bits do, NaN on top.
+    """
     emit = tiles.emit
     rows, size = tile.shape_of(x.type)
     blocks = size // BLOCK
     shape = (rows, blocks, BLOCK)
     x = emit.reshape(x, shape)
-    largest = emit.reduce(emit.add(math.AbsFOp(x)), "max", [2])
+    bits = emit.add(arith.BitcastOp(emit.add(math.AbsFOp(x)), tile.vector(i32, shape)))
+    largest = emit.reduce(bits, "max", [2])
+    largest = emit.add(arith.BitcastOp(largest, tile.vector(f32, (rows, blocks))))
     d = emit.binary(arith.DivfOp, largest, emit.full(127.0, f32, (rows, blocks)))
     zero = emit.full(0.0, f32, (rows, blocks))
     one = emit.full(1.0, f32, (rows, blocks))
     empty = emit.add(tile.CompareOp("eq", d, zero))
     divisor = emit.add(tile.SelectOp(empty, one, d))
     ratio = emit.binary(arith.DivfOp, x, emit.broadcast(divisor, [0, 1], shape))
-    limit = emit.full(127.0, f32, shape)
-    whole = emit.add(math.RoundEvenOp(ratio))
-    whole = emit.binary(arith.MinimumfOp, whole, limit)
-    whole = emit.binary(arith.MaximumfOp, whole, emit.full(-127.0, f32, shape))
-    integers = emit.cast(whole, i32)
+    integers = emit.cast(emit.add(math.RoundEvenOp(ratio)), i32)
     total = emit.cast(emit.reduce(integers, "add", [2]), f32)
     s = emit.binary(arith.MulfOp, total, d)
     return emit.reshape(emit.cast(integers, i8), (rows, size)), d, s

@@ -15,9 +15,9 @@ from lamina.passes.schedule_groups import ScheduleGroupsPass
 KEYS_ABREAST = 16
 """Keys that attention scores at once: the f32 lanes of a 512-bit register."""
 
-QUERIES = 2
-"""Queries in an entry of attention's work: with three heads to a pool head, 6 rows of output of 64
-f32 fill 24 of 32 registers."""
+QUERY_ROWS = 4
+"""Rows of queries in an entry of attention's work: their output, 64 or 128 wide, takes 16 or 32
+registers, and a page of keys is converted once for all of them."""
 
 SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=4)
 """Few rows: four chains of 16 columns hide the latency of a multiply-add. Many rows: a tile of
@@ -37,5 +37,5 @@ def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
     }
     steps = assemble((*FUSION, *GROUPING, *LOWERING), inserted)
     return tuple(
-        FuseAttentionPass(QUERIES) if isinstance(p, FuseAttentionPass) else p for p in steps
+        FuseAttentionPass(QUERY_ROWS) if isinstance(p, FuseAttentionPass) else p for p in steps
     )
