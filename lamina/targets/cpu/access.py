@@ -47,6 +47,7 @@ class Access:
         self._steps = op.steps
         self._zip = values(op.zip)
         self._at: list[str | Tile] = [self._subscript(at) for at in op.at]
+        self._starts = [self._start(op.at[d], d) for d in range(len(self.shape))]
         self._reach = [self._positions(op.at[d], d) for d in range(len(self.shape))]
         self._bounds = self._needed(op)
         self._inner, self.run, self._edge = self._runs()
@@ -60,9 +61,9 @@ class Access:
     def align(self) -> int:
         """The alignment of each run that is certain if the memref is 64-byte aligned."""
         terms = [self.memref.offset, self.run * self.memref.element.size]
-        for d, reach in enumerate(self._reach):
+        for d, start in enumerate(self._starts):
             stride = self.memref.stride_bytes(d)
-            terms.append(self.memref.element.size if stride is None else stride * reach.factor)
+            terms.append(self.memref.element.size if stride is None else stride * start.factor)
             if stride is not None and d < self._inner:
                 terms.append(stride * self._steps[d])
         return alignment(*terms)
@@ -141,15 +142,16 @@ class Access:
             return self._emitter.scalar(at)
         return self._emitter.tile(at)
 
-    def _positions(self, at: SSAValue, d: int) -> Range:
-        found = self._emitter.range(at)
-        if not isinstance(at.type, IndexType):
-            return found
+    def _start(self, at: SSAValue, d: int) -> Range:
         text = self._at[d]
         literal = constant(text) if isinstance(text, str) else None
-        found = found if literal is None else Range.exactly(literal)
+        return self._emitter.range(at) if literal is None else Range.exactly(literal)
+
+    def _positions(self, at: SSAValue, d: int) -> Range:
+        if not isinstance(at.type, IndexType):
+            return self._starts[d]
         span = self._steps[d] * (self.shape[d] - 1)
-        return plus(found, Range(min(0, span), max(0, span), abs(self._steps[d]) if span else 0))
+        return plus(self._starts[d], Range(min(0, span), max(0, span)))
 
     def _needed(self, op: LoadOp | StoreOp) -> list[str | None]:
         return [

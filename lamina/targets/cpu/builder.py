@@ -10,8 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-_NO_BRANCHES = -1
-
 
 @dataclass
 class Scope:
@@ -114,7 +112,7 @@ class Builder:
         return name
 
     def _floor(self) -> int:
-        for depth in range(self.level, _NO_BRANCHES, -1):
+        for depth in range(self.level, -1, -1):
             if self.scopes[depth].guarded:
                 return depth
         return 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
 from lamina.targets.cpu.elements import I8, I16, I32
 from lamina.targets.cpu.emitter import Emitter
-from lamina.targets.cpu.hidden import fence
 from lamina.targets.cpu.lanes import Lanes
 from lamina.targets.cpu.left_operand import LeftOperand
 from lamina.targets.cpu.shuffles import gather
@@ -70,14 +67,14 @@ class _Quads:
         128 times the sum of a, is summed beside and taken off.
         """
         if self._unsigned[0] != self._unsigned[1]:
-            for step in self._turns(names):
+            for step in range(self._steps):
                 for part, name in enumerate(names):
                     x, y = self._left.lanes(part, step), self._right(part, step)
                     names[part] = self._fused(name, x, y)
             return names
         owners = self._left.owners()
         extra = dict.fromkeys(owners, "zeroinitializer")
-        for step in self._turns(names):
+        for step in range(self._steps):
             for part, name in enumerate(names):
                 x, y = self._left.lanes(part, step), self._right(part, step)
                 if part in extra:
@@ -99,13 +96,6 @@ class _Quads:
                     )
                     names[part] = self._lanes.op("add", names[part], product)
         return names
-
-    def _turns(self, names: list[str]) -> Iterator[int]:
-        crowded = 2 * len(names) > self._emitter.features.registers
-        for step in range(self._steps):
-            if crowded and step:
-                fence(self._emitter.builder)
-            yield step
 
     @property
     def _lanes(self) -> Lanes:

@@ -34,11 +34,6 @@ class CpuFeatures:
         """Whether vectors of every element type are loaded and stored under a mask."""
         return self.vector_bytes == 64
 
-    @property
-    def registers(self) -> int:
-        """The number of vector registers."""
-        return 16 if self.triple.startswith("x86_64") and self.vector_bytes < 64 else 32
-
     def lanes(self, bits: int) -> int:
         """Return the lanes of a register for elements of `bits`; an i1 counts as 32 bits."""
         return self.vector_bytes * 8 // (32 if bits == 1 else bits)

@@ -23,11 +23,3 @@ def opaque(builder: Builder, pointer: str) -> str:
     A vector in memory can be broadcast element by element; one in a register is shuffled.
     """
     return builder.pure(f'call ptr asm "", "=r,0"(ptr {pointer}) #1', pointer)
-
-
-def fence(builder: Builder) -> None:
-    """Keep LLVM from moving loads past this point.
-
-    Fetched ahead of their turn, operands push accumulators out of the registers.
-    """
-    builder.effect('call void asm sideeffect "", "~{memory}"()')

@@ -16,7 +16,6 @@ from lamina.targets.cpu import bytes_dot
 from lamina.targets.cpu.elements import F32, Element, element
 from lamina.targets.cpu.emitter import Emitter, Rule
 from lamina.targets.cpu.halves import narrow_half, widen_half
-from lamina.targets.cpu.hidden import fence
 from lamina.targets.cpu.lanes import Lanes
 from lamina.targets.cpu.left_operand import LeftOperand
 from lamina.targets.cpu.rules_math import fused
@@ -85,10 +84,7 @@ def _floats(emitter: Emitter, a: Tile, b: Tile, acc: Tile, places: Contraction) 
     left = LeftOperand(emitter, a, places.a)
     lanes = Lanes(builder, kind, acc.width)
     names = acc.force()
-    crowded = 2 * places.parts > emitter.features.registers
     for step in range(places.steps):
-        if crowded and step:
-            fence(builder)
         for part in range(places.parts):
             x = left.lanes(part, step)
             y = gather(builder, b, places.b[part, :, step])
