@@ -26,11 +26,11 @@ PRODUCTS = (quant.LinearOp, nn.DotGeneralOp)
 class ScheduleGroupsPass(ModulePass):
     """Every product has a schedule: rows `m`, columns `n`, and columns of K at once `k`.
 
-    `few` are the columns of a tile of few rows (a branch of at most `few-rows`), `many` the
-    columns of a tile of `rows` rows, of which a wider tile has fewer, `written` the
-    most columns of a tile that goes into pages. A tile holds whole heads where a rope of halves
-    ends it, and whole blocks where a quantisation does. `few-rows` rows make one entry of
-    attention's work.
+    `few` are the columns of a tile of few rows (a branch of at most `few-rows`), `many` those of
+    a tile of `rows` rows, of which a tile of several products has its part, `written` the most
+    columns of a tile that goes into pages. A tile holds whole heads where a rope of halves ends
+    it, and whole blocks where a quantisation does. `few-rows` rows make one entry of attention's
+    work.
     """
 
     name = "schedule-groups"
@@ -88,8 +88,7 @@ class ScheduleGroupsPass(ModulePass):
         fits = [t for t in range(most, 0, -1) if shape.tiles % t == 0 and whole.allows(t)]
         if not fits:
             raise LoweringError(f"{group.sym_name.data}: no tile of columns fits {shape.columns}")
-        rows = self.few_rows if small else max(1, self.rows * self.many // (ROWS * fits[0]))
-        rows = min(rows, self.rows)
+        rows = self.few_rows if small else max(1, self.rows // len(products))
         return ScheduleAttr.of(m=rows, n=fits[0] * ROWS, k=self.k)
 
     def _small_work(self, group: nn.GroupOp) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import cache, nn, quant
-from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.quant import BLOCK, ROWS
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.passes.kernels import maps
+from lamina.passes.kernels.attention_kernel import piece_of
 from lamina.passes.kernels.dot_kernel import COLUMNS
 from lamina.passes.kernels.linear_kernel import is_linear
 from lamina.passes.kernels.row_kernel import WIDEST
@@ -121,8 +120,7 @@ def _grain(op: Operation) -> Grain:
     if anchor == "linear":
         return Grain(1, ROWS, flexible=True)
     if isinstance(op, cache.AttentionOp):
-        size = extents(op.q.type)[1] * extents(op.q.type)[2]
-        return Grain(1, size.evaluate({}) // cast("PagesType", op.k.type).heads.value.data)
+        return Grain(1, piece_of(op))
     shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
     widest = COLUMNS if anchor == "dot" else WIDEST
     return Grain(len(shape) - 1, chunk_of(shape[-1], widest)) if shape else Grain(0, 1)

@@ -27,7 +27,7 @@ from lamina.passes.kernels.subscripts import Span
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
-STEP = 4
+STEP = 2
 """Columns of a head that are multiplied at once."""
 
 
@@ -38,6 +38,13 @@ def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
     if len(found) != 1:
         raise LoweringError("an attention group holds one attention")
     return _Builder(kernel, found[0]).build()
+
+
+def piece_of(op: cache.AttentionOp) -> int:
+    """Return how many columns are finished at once: part of a head if that holds whole blocks."""
+    _, heads, width = extents(op.q.type)
+    shared = heads.evaluate({}) // cast("PagesType", op.k.type).heads.value.data
+    return PIECE if width % PIECE == 0 else shared * width.evaluate({})
 
 
 class _Builder:
@@ -51,10 +58,11 @@ class _Builder:
         self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
         self.block = op.block.value.data
         self.rows = self.block * self.shared
-        self.step = next(n for n in (STEP, 2, 1) if self.width % n == 0)
+        self.step = next(n for n in (STEP, 1) if self.width % n == 0)
         emit = self.emit
         self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
         self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page]))
+        self.totals = emit.add(tile.ScratchOp(f32, [self.rows]))
         self.all_rows = Span(emit.index(0), self.rows, inside=True)
 
     def build(self) -> tile.KernelOp:
@@ -83,14 +91,10 @@ class _Builder:
         """Attend with the tokens `first … high` of a sequence, as many as a block holds."""
         emit, op = self.emit, self.op
         held = self.tiles.clamped_rows(first, self.block, high)
-        heads = Span(emit.times(head, self.shared), self.shared, inside=True)
-        whole = Span(emit.index(0), self.width, inside=True)
-        q = emit.reshape(self.tiles.tile_of(op.q, (held, heads, whole)), (self.rows, self.width))
-        scale = emit.full(op.scale.value.data, f32, (self.rows, self.width))
-        self._keep(self.queries, emit.binary(arith.MulfOp, q, scale))
         position = self.tiles.tile_of(op.positions, (held,))
         last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
         pages = emit.plus(emit.over(last, self.page), 1)
+        self._take_queries(head, first, high)
         per_row = emit.broadcast(position, [0], (self.block, self.shared))
         limit = emit.reshape(per_row, (self.rows,))
         start = [
@@ -103,15 +107,34 @@ class _Builder:
             return self._page(sequence, head, j, limit, emit.plus(last, 1), state)
 
         _, total, out = self.tiles.loop(emit.index(0), pages, emit.index(1), start, page)
-        y = emit.binary(arith.DivfOp, out, emit.broadcast(total, [0], (self.rows, self.width)))
-        self._keep(self.queries, y)
+        self._keep(self.queries, out)
+        self.tiles.store(total, self.totals, (self.all_rows,))
         self._finish(head, first, high)
+
+    def _take_queries(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
+        """Put the scaled queries of the tokens and heads where scores take them, row by row."""
+        emit = self.emit
+        last = emit.add(arith.SubiOp(high, emit.index(1)))
+        whole = Span(emit.index(0), self.width, inside=True)
+        scale = emit.full(self.op.scale.value.data, f32, (1, self.width))
+
+        def one(r: SSAValue) -> Sequence[SSAValue]:
+            token = emit.add(arith.AddiOp(first, emit.over(r, self.shared)))
+            token = emit.add(arith.MinSIOp(token, last))
+            own = emit.plus(emit.times(head, self.shared), emit.modulo(r, self.shared))
+            where = (Span(token, 1, inside=True), Span(own, 1, inside=True), whole)
+            q = emit.reshape(self.tiles.tile_of(self.op.q, where), (1, self.width))
+            scaled = emit.binary(arith.MulfOp, q, scale)
+            self.tiles.store(scaled, self.queries, (Span(r, 1, inside=True), whole))
+            return []
+
+        self.tiles.loop(emit.index(0), emit.index(self.rows), emit.index(1), [], one)
 
     def _finish(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Finish and store the tokens that exist one by one, a piece of columns at a time."""
         emit = self.emit
         size = self.shared * self.width
-        piece = self._piece()
+        piece = piece_of(self.op)
         per_head = max(1, self.width // piece)
 
         def columns(row: SSAValue, at: SSAValue) -> None:
@@ -124,7 +147,7 @@ class _Builder:
                 rows = emit.times(row, self.shared)
                 whole = Span(emit.index(0), self.width, inside=True)
                 where = (Span(rows, self.shared, inside=True), whole)
-            self.tiles.fix(self.op.y, self.tiles.load(self.queries, where))
+            self.tiles.fix(self.op.y, self._output(where))
             token = Span(emit.add(arith.AddiOp(first, row)), 1, inside=True)
             self.kernel.store([token], span)
 
@@ -140,9 +163,13 @@ class _Builder:
         count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
         self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
 
-    def _piece(self) -> int:
-        """Columns that are finished at once: part of a head if that holds whole blocks."""
-        return PIECE if self.width % PIECE == 0 else self.shared * self.width
+    def _output(self, where: tuple[Span, Span]) -> SSAValue:
+        """Rows and columns of the result: what was summed over what the weights sum to."""
+        emit = self.emit
+        total = self.tiles.load(self.totals, where[:1])
+        shape = (where[0].size, where[1].size)
+        summed = self.tiles.load(self.queries, where)
+        return emit.binary(arith.DivfOp, summed, emit.broadcast(total, [0], shape))
 
     def _page(
         self,
@@ -209,7 +236,7 @@ class _Builder:
         return emit.cast(keys, f32)
 
     def _values(self, number: SSAValue, head: SSAValue, left: SSAValue, out: SSAValue) -> SSAValue:
-        """Add to `out` the page's first `left` values, as many as were written, by their weights."""
+        """Add to `out` the page's first `left` values, all that were written, by their weights."""
         emit = self.emit
         memref = self.tiles.memrefs[self.op.v]
         whole = Span(emit.index(0), self.width, inside=True)

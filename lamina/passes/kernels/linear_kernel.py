@@ -172,40 +172,51 @@ class _Builder:
 
     def _tile(self, first: SSAValue, group: SSAValue) -> None:
         """Emit one tile of the result: products, then its rows' ends and stores."""
-        emit, rows = self.emit, self.shape.rows
-        held = self.tiles.clamped_rows(first, self.rows, emit.extent(rows))
-        left = Span(emit.index(0), self.rows, inside=True) if self.prologue else held
-        at = Span(emit.times(group, self.count), self.count, inside=True)
+        emit = self.emit
         width = self.count * ROWS
         inside = all(n % width == 0 for n in self._widths())
         columns = Span(emit.times(group, width), width, inside)
-        results: dict[SSAValue, SSAValue] = {}
-        for op in self.products:
-            multiply = self._integer if isinstance(op, quant.LinearOp) else self._float
-            results[op.results[0]] = multiply(op, left, at)  # pyright: ignore[reportArgumentType]
         if self.rows == 1:
+            left = Span(emit.index(0) if self.prologue else first, 1, inside=True)
+            at = Span(emit.times(group, self.count), self.count, inside=True)
+            results = {op.results[0]: self._multiply(op, left, at) for op in self.products}
             self._finish(results, Span(first, 1, inside=True), columns)
-        else:
-            self._finish_rows(results, first, columns)
+            return
+        rows = Span(emit.index(0), self.rows, inside=True)
+        end = emit.extent(self.shape.rows)
+        left = rows if self.prologue else self.tiles.clamped_rows(first, self.rows, end)
+        begin = emit.times(group, self.count)
+
+        def part(j: SSAValue) -> Sequence[SSAValue]:
+            at = Span(emit.add(arith.AddiOp(begin, j)), 1, inside=True)
+            kept = Span(emit.times(j, ROWS), ROWS, inside=True)
+            for op in self.products:
+                product = self._multiply(op, left, at)
+                self.tiles.store(product, self.kept[op.results[0]], (rows, kept))
+            return []
+
+        self.tiles.loop(emit.index(0), emit.index(self.count), emit.index(1), [], part)
+        self._finish_rows(first, columns)
+
+    def _multiply(self, op: Product, left: Subscript, at: Span) -> SSAValue:
+        """One product for some rows and tiles of columns: `[m, j, 16]`."""
+        if isinstance(op, quant.LinearOp):
+            return self._integer(op, left, at)
+        return self._float(op, left, at)
 
     def _finish(self, results: dict[SSAValue, SSAValue], row: Span, columns: Span) -> None:
         for value, product in results.items():
             self.tiles.fix(value, product)
         self.kernel.store([row], columns)
 
-    def _finish_rows(
-        self, results: dict[SSAValue, SSAValue], first: SSAValue, columns: Span
-    ) -> None:
-        """Finish the rows that exist one by one, by way of memory of the program."""
-        emit, rows, width = self.emit, self.rows, columns.size
-        whole = Span(emit.index(0), width, inside=True)
-        for value, product in results.items():
-            every = Span(emit.index(0), rows, inside=True)
-            self.tiles.store(product, self.kept[value], (every, whole))
+    def _finish_rows(self, first: SSAValue, columns: Span) -> None:
+        """Finish the rows that exist one by one, out of memory of the program."""
+        emit, rows = self.emit, self.rows
+        whole = Span(emit.index(0), columns.size, inside=True)
 
         def row(i: SSAValue) -> Sequence[SSAValue]:
             one = Span(i, 1, inside=True)
-            loaded = {value: self.tiles.load(self.kept[value], (one, whole)) for value in results}
+            loaded = {v: self.tiles.load(kept, (one, whole)) for v, kept in self.kept.items()}
             self._finish(loaded, Span(emit.add(arith.AddiOp(first, i)), 1, inside=True), columns)
             return []
 
@@ -226,7 +237,7 @@ class _Builder:
         emit, depth = self.emit, self.shape.depth
         quantised = isinstance(op.b.owner, quant.DequantizeOp)
         step = 4 * GROUPS if quantised else min(self.step, depth)
-        start = emit.full(0.0, f32, [self.rows, self.count, ROWS])
+        start = emit.full(0.0, f32, [self.rows, at.size, ROWS])
 
         def some(k: SSAValue, acc: SSAValue, size: int) -> SSAValue:
             a = self.tiles.tile_of(op.a, (rows, Span(k, size, inside=True)))
@@ -255,7 +266,7 @@ class _Builder:
     def _integer(self, op: quant.LinearOp, rows: Subscript, at: Span) -> SSAValue:
         """Products of 8-bit rows: exact in a block, f32 across blocks."""
         emit = self.emit
-        shape = (self.rows, self.count, ROWS)
+        shape = (self.rows, at.size, ROWS)
         start = emit.full(0.0, f32, shape)
 
         def block(b: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
@@ -290,7 +301,7 @@ class _Builder:
             dot = tile.DotOp(q, weights, total, [(1, 1), (2, 3)], unsigned=(0, 1))
             return [emit.add(dot)]
 
-        zero = emit.full(0, i32, (self.rows, self.count, ROWS))
+        zero = emit.full(0, i32, (self.rows, where[0].size, ROWS))
         parts = emit.index(BLOCK // size)
         return self.tiles.loop(emit.index(0), parts, emit.index(1), [zero], pair)[0]
 
