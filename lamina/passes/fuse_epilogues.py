@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, reshapes_to, users
-from lamina.passes.kernels.anchors import has_statistics, is_end, is_product, keeps_rows
+from lamina.passes.kernels.anchors import Grain, has_statistics, is_end, is_product
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,18 @@ class FuseEpiloguesPass(ModulePass):
             return
         groups = Groups.of(op)
         for call in calls_in(function.body.block):
-            if call.parent is not None and _has_tiles(groups.called(call)):
-                _extend(groups, call)
+            if call.parent is not None:
+                grain = Grain.of(body_ops(groups.called(call)))
+                if grain is not None:
+                    _extend(groups, call, grain)
         groups.drop_unused()
 
 
-def _has_tiles(group: nn.GroupOp) -> bool:
-    ops = body_ops(group)
-    return any(is_product(op) for op in ops) or has_statistics(ops)
-
-
-def _extend(groups: Groups, call: nn.CallOp) -> None:
+def _extend(groups: Groups, call: nn.CallOp, grain: Grain) -> None:
     """Merge one user after the other, as long as there is one that fits."""
     while True:
         for user in users(call):
-            if isinstance(user, nn.CallOp) and _fits(groups, call, user):
+            if isinstance(user, nn.CallOp) and _fits(groups, call, user, grain):
                 merged = groups.merge(call, user)
                 if merged is not None:
                     call = merged
@@ -54,7 +51,7 @@ def _extend(groups: Groups, call: nn.CallOp) -> None:
             return
 
 
-def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
+def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp, grain: Grain) -> bool:
     if user.parent is not call.parent:
         return False
     body = groups.called(user)
@@ -66,7 +63,7 @@ def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
         chain = reshapes_to(operand, set(call.ys))
         if chain is None:
             continue
-        if not all(map(keeps_rows, chain)):
+        if not all(map(grain.keeps, chain)):
             return False
         made.add(arg)
-    return is_end(ops, made)
+    return is_end(ops, made, grain)

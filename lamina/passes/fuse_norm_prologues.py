@@ -15,7 +15,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tile import values
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, users
-from lamina.passes.kernels.anchors import END, has_statistics
+from lamina.passes.kernels.anchors import POINTWISE, SIDE, has_statistics
 from lamina.passes.kernels.linear_kernel import is_linear, shape_of
 
 
@@ -54,7 +54,7 @@ def _small_branches(block: Block, most: int) -> Iterator[tuple[Dim, Block]]:
 
 def _is_prologue(group: nn.GroupOp) -> bool:
     ops = body_ops(group)
-    known = (nn.RmsNormOp, nn.LayerNormOp, *END)
+    known = (nn.RmsNormOp, nn.LayerNormOp, quant.QuantizeOp, *POINTWISE, *SIDE)
     return (
         group.anchor.data == "rows"
         and all(isinstance(op, known) for op in ops)

@@ -1,4 +1,7 @@
-"""Lets the tests beside this file import `plan_builder`: no folder of tests is on the path."""
+"""Lets the tests beside this file import `plan_builder` and `group_module`.
+
+No folder of tests is on the path.
+"""
 
 import importlib.util
 import sys
@@ -13,5 +16,6 @@ def _load(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-if "plan_builder" not in sys.modules:
-    _load("plan_builder")
+for _name in ("plan_builder", "group_module"):
+    if _name not in sys.modules:
+        _load(_name)

@@ -1,0 +1,149 @@
+"""Kernels that move elements: slices, reshapes, gathers, rotations, blocks of 8-bit numbers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from group_module import Body, compare, module_of, run
+from xdsl.ir import SSAValue
+
+from lamina.dialects import nn, quant
+from lamina.dialects.dims import Dim
+from lamina.errors import InputError
+
+ROWS = (0, 1, 3, 31)
+T = Dim.symbol("T")
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 2, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("columns", "start", "step", "kept"),
+    [(7, 1, 1, 6), (4, 1, 1, 3), (301, 100, 1, 33), (33, 0, 2, 17), (33, 32, -1, 33), (7, 2, 3, 2)],
+)
+def test_a_slice(columns: int, start: int, step: int, kept: int) -> None:
+    def build(body: Body) -> SSAValue:
+        x = body.arg(f"f32[T, {columns}]")
+        y = body.add(nn.SliceOp(x, [0, start], [T, kept], [1, step]))
+        return body.add(nn.ExpOp(y))
+
+    for rows in ROWS:
+        compare(module_of(build, "rows"), [numbers(rows, columns)])
+
+
+@pytest.mark.parametrize("start", ["0", "1", "T - 4"])
+def test_a_slice_of_rows(start: str) -> None:
+    def build(body: Body) -> SSAValue:
+        x = body.arg("f32[T, 7]")
+        return body.add(nn.NegOp(body.add(nn.SliceOp(x, [Dim.of(start), 2], [4, 5]))))
+
+    compare(module_of(build, "rows"), [numbers(9, 7)])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("T, 6, 8", "T, 48"),
+        ("T, 66", "T, 2, 33"),
+        ("T, 96", "T, 3, 2, 16"),
+        ("T, 6, 16", "T, 3, 32"),
+        ("T, 1, 7", "T, 7, 1"),
+        ("T, 7", "T, 7, 1, 1"),
+        ("3*T, 7", "3, T, 7"),
+    ],
+)
+def test_a_reshape(before: str, after: str) -> None:
+    def build(body: Body) -> SSAValue:
+        x = body.arg(f"f32[{before}]")
+        return body.add(nn.ReshapeOp(x, [Dim.of(n.strip()) for n in after.split(",")]))
+
+    module = module_of(build, "rows")
+    for rows in (0, 1, 5):
+        shape = [Dim.of(n.strip()).evaluate({"T": rows}) for n in before.split(",")]
+        compare(module, [numbers(*shape)])
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 1), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_a_transposition(perm: tuple[int, ...]) -> None:
+    module = module_of(
+        lambda body: body.add(nn.TransposeOp(body.arg("f32[T, 3, 33]"), perm)), "rows"
+    )
+    for rows in ROWS:
+        compare(module, [numbers(rows, 3, 33)])
+
+
+@pytest.mark.parametrize("columns", [1, 33, 96])
+@pytest.mark.parametrize("ids", ["T", "T, 3"])
+def test_a_gather_of_rows(columns: int, ids: str) -> None:
+    def build(body: Body) -> SSAValue:
+        table, rows = body.arg(f"f16[19, {columns}]"), body.arg(f"i32[{ids}]")
+        wide = body.add(nn.CastOp(table, nn.f32))
+        return body.add(nn.GatherOp(wide, rows, 0))
+
+    module, rng = module_of(build, "rows"), np.random.default_rng(0)
+    for rows in ROWS:
+        shape = (rows, 3) if "3" in ids else (rows,)
+        compare(
+            module,
+            [numbers(19, columns).astype(np.float16), rng.integers(0, 19, shape).astype(np.int32)],
+        )
+
+
+@pytest.mark.parametrize("wrong", [-1, 19])
+def test_a_row_that_is_not_there_is_an_error(wrong: int) -> None:
+    def build(body: Body) -> SSAValue:
+        return body.add(nn.GatherOp(body.arg("f32[19, 8]"), body.arg("i32[T]"), 0))
+
+    with pytest.raises(InputError, match=r"nn\.gather"):
+        run(module_of(build, "rows"), [numbers(19, 8), np.int32([3, wrong])], "lower-groups")
+
+
+@pytest.mark.parametrize(
+    ("width", "rotated", "interleaved"),
+    [(32, 32, False), (48, 48, False), (128, 128, False), (64, 16, False), (32, 32, True)],
+)
+def test_a_rotation(width: int, rotated: int, interleaved: bool) -> None:
+    def build(body: Body) -> SSAValue:
+        x = body.arg(f"f32[T, 3, {width}]")
+        cos, sin = (body.arg(f"f32[T, {rotated // 2}]") for _ in range(2))
+        return body.add(nn.RopeOp(x, cos, sin, interleaved=interleaved))
+
+    module = module_of(build, "rows")
+    for rows in (0, 1, 3):
+        angles = [numbers(rows, rotated // 2, seed=i) for i in (1, 2)]
+        compare(module, [numbers(rows, 3, width), *angles])
+
+
+@pytest.mark.parametrize("columns", [32, 96, 320])
+def test_quantised_rows(columns: int) -> None:
+    def build(body: Body) -> list[Any]:
+        x = body.arg(f"f32[T, {columns}]")
+        y = body.add(nn.RmsNormOp(x, body.arg(f"f32[{columns}]"), 1e-5))
+        return [*body.add(quant.QuantizeOp(y)), y]
+
+    module = module_of(build, "rows")
+    for rows in ROWS:
+        x = numbers(rows, columns)
+        x[1:2] = 0
+        compare(module, [x, numbers(columns, seed=1)], atol=1e-5, rtol=1e-5)
+
+
+PACKED = {"q4": (4, 8, True), "q4 without offset": (4, 8, False), "q8": (8, 128, False)}
+
+
+@pytest.mark.parametrize(("bits", "zero", "offset"), PACKED.values(), ids=PACKED)
+def test_rows_of_a_packed_table(bits: int, zero: int, offset: bool) -> None:
+    def build(body: Body) -> SSAValue:
+        parts = [body.arg(f"i8[2, 3, {bits}, 16, 4]"), body.arg("f16[2, 3, 16]")]
+        parts += [body.arg("f16[2, 3, 16]")] if offset else []
+        table = body.add(quant.DequantizeOp(parts, 27, 96, zero=zero))
+        return body.add(nn.GatherOp(table, body.arg("i32[T]"), 0))
+
+    rng = np.random.default_rng(0)
+    quants = rng.integers(-128, 128, (2, 3, bits, 16, 4)).astype(np.int8)
+    scales = [numbers(2, 3, 16, seed=i).astype(np.float16) for i in range(1 + offset)]
+    for rows in ROWS:
+        ids = rng.integers(0, 27, rows).astype(np.int32)
+        compare(module_of(build, "rows"), [quants, *scales, ids], atol=1e-3)
