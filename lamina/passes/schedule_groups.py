@@ -69,7 +69,7 @@ class ScheduleGroupsPass(ModulePass):
                 name = groups.scheduled(name, self._linear(group, few))
             case "dot":
                 name = groups.scheduled(name, ScheduleAttr.of(m=self.rows, n=self.few))
-            case "attention" if few is not None:
+            case "attention" if few is not None and _work(group) != self.few_rows:
                 name = groups.copy(name, (name, "block", self.few_rows), self._small_work)
             case _:
                 return
@@ -95,6 +95,12 @@ class ScheduleGroupsPass(ModulePass):
         for op in body_ops(group):
             if isinstance(op, cache.AttentionOp):
                 op.block = IntegerAttr(self.few_rows, 64)
+
+
+def _work(group: nn.GroupOp) -> int:
+    """Return the tokens in an entry of a group's attention."""
+    blocks = [op.block for op in body_ops(group) if isinstance(op, cache.AttentionOp)]
+    return blocks[0].value.data
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from lamina.passes.kernels.subscripts import Span
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
-STEP = 2
+STEP = 1
 """Columns of a head that are multiplied at once."""
 
 
