@@ -5,8 +5,12 @@ import numpy as np
 from xdsl.parser import Parser
 
 from lamina.dialects.tile import KernelOp
+from lamina.targets.cpu.features import detect, levels
 from lamina.targets.reference.kernel import run_kernel
 from lamina.testing.kernels import context
+
+WIDTHS = list({detect(level).vector_bytes: level for level in reversed(levels())}.values())
+"""The best level of each register size: below it only dots of bytes differ."""
 
 DTYPES = {
     "i1": np.bool_,
@@ -82,7 +86,7 @@ def edges(kind: str) -> np.ndarray:
 
 
 def numbers(rng: np.random.Generator, kind: str, shape) -> np.ndarray:
-    """Random values, half of them the edges, which (4, 18) values have room for."""
+    """Random values, half of them the edges, which (6, 12) values have room for."""
     count = int(np.prod(shape or (1,)))
     if kind in FLOATS:
         some = (rng.standard_normal(count) * 10.0 ** rng.integers(-3, 4, count)).astype(

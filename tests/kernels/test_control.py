@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from kernel_text import parse
+from kernel_text import WIDTHS, parse
 
 from lamina.errors import LoweringError
-from lamina.targets.cpu.features import detect, levels
+from lamina.targets.cpu.features import detect
 from lamina.targets.cpu.lowering import NodeTable, emit_kernel
 from lamina.targets.reference.kernel import run_kernel
-
-LEVELS = levels()
 
 HEAD = """tile.kernel @k attributes {symbols = ["n"], grid = ["1"], access = ["read", "write"]} {
 ^bb0(%x: memref<?xi32>, %y: memref<?xi32>, %n: index):
@@ -56,7 +54,7 @@ HALVING = """  %r, %k = scf.while (%v = %a, %i = %n) : (vector<24xi32>, index) -
   }"""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("body", [CARRIED, BRANCH, HALVING], ids=["for", "if", "while"])
 def test_control_flow_carries_tiles_and_masks(body, level, run_native):
     kernel = parse(HEAD + body + TAIL)

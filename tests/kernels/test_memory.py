@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_text import DTYPES, numbers, parse
+from kernel_text import DTYPES, WIDTHS, numbers, parse
 
-from lamina.targets.cpu.features import levels
 from lamina.targets.reference.kernel import run_kernel
-
-LEVELS = levels()
 
 
 def both(run_native, text: str, memrefs, symbols, level: str) -> None:
@@ -29,7 +26,7 @@ COPY = """tile.kernel @k attributes {{symbols = ["i", "j", "n"], grid = ["1"], a
 }}"""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", DTYPES)
 def test_nothing_outside_the_bounds_is_read_or_written(kind, level, run_native):
     rng = np.random.default_rng(0)
@@ -40,7 +37,7 @@ def test_nothing_outside_the_bounds_is_read_or_written(kind, level, run_native):
             both(run_native, text, memrefs, {"i": i, "j": j, "n": n}, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("pad", ["7.5", "0xff800000", "-0.0"])
 def test_what_is_missing_is_the_pad(pad, level, run_native):
     for limited in (0, 1):
@@ -51,7 +48,7 @@ def test_what_is_missing_is_the_pad(pad, level, run_native):
         both(run_native, text, memrefs, {"i": 2, "j": 3, "n": 8}, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("step", ["2, 1", "1, 3", "2, 2"])
 def test_a_tile_may_take_every_other_element(step, level, run_native):
     steps = f", step = array<i64: {step}>"
@@ -61,7 +58,7 @@ def test_a_tile_may_take_every_other_element(step, level, run_native):
         both(run_native, text, memrefs, {"i": i, "j": j, "n": n}, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 def test_index_vectors_gather_and_later_duplicates_win(level, run_native):
     text = """tile.kernel @k attributes {symbols = [], grid = ["1"], access = ["read", "read", "read", "write", "update"]} {
     ^bb0(%x: memref<?x?xf32>, %r: memref<8xindex>, %q: memref<8xindex>, %y: memref<8x8xf32>, %z: memref<?x?xf32>):
@@ -86,7 +83,7 @@ def test_index_vectors_gather_and_later_duplicates_win(level, run_native):
     both(run_native, text, memrefs, {}, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 def test_strided_memory_is_walked_by_its_strides(level, run_native):
     kind = "memref<?x?xf32, strided<[?, ?], offset: 0>>"
     text = f"""tile.kernel @k attributes {{symbols = [], grid = ["1"], access = ["read", "write"]}} {{
@@ -123,7 +120,7 @@ IN_PLACE = """tile.kernel @k attributes {symbols = ["n"], grid = ["1"], access =
 }"""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("n", [0, 2])
 def test_a_load_sees_memory_as_it_was_before_later_stores(n, level, run_native):
     x = np.random.default_rng(5).standard_normal(48).astype(np.float32)
@@ -150,7 +147,7 @@ OUTER_LEFT = """tile.kernel @k attributes {symbols = ["n"], grid = ["1"], access
 }"""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 def test_a_left_operand_is_not_read_again_once_its_memory_changed(level, run_native):
     rng = np.random.default_rng(6)
     a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((4, 8), (8, 16)))

@@ -2,12 +2,19 @@
 
 import numpy as np
 import pytest
-from kernel_text import DTYPES, FLOATS, INTEGERS, check, equal_numbers, kernel_of, numbers, vector
+from kernel_text import (
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    WIDTHS,
+    check,
+    equal_numbers,
+    kernel_of,
+    numbers,
+    vector,
+)
 
-from lamina.targets.cpu.features import levels
-
-LEVELS = levels()
-SHAPES = ((4, 18), (5,), ())
+SHAPES = ((6, 12), (5,), ())
 """Several registers of an odd width, less than one, and a scalar."""
 
 
@@ -28,7 +35,7 @@ INTEGER_BINARY = (
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", FLOATS)
 def test_floats_are_rounded_once_and_keep_nan(kind, level, run_native):
     for shape in SHAPES:
@@ -43,10 +50,10 @@ def test_floats_are_rounded_once_and_keep_nan(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", FLOATS)
 def test_the_larger_and_the_smaller_keep_nan(kind, level, run_native):
-    for shape in ((4, 18),):
+    for shape in ((6, 12),):
         v = vector(shape, kind)
         ops = ("maximumf", "minimumf")
         lines = [f"%{op} = arith.{op} %x, %y : {v}" for op in ops]
@@ -60,7 +67,7 @@ def test_the_larger_and_the_smaller_keep_nan(kind, level, run_native):
         check(run_native, kernel, arrays, outputs, level, equal_numbers)
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if level != "generic"])
+@pytest.mark.parametrize("level", [level for level in WIDTHS if level != "generic"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_fma_is_rounded_once(kind, level, run_native):
     shape = (3, 16)
@@ -70,7 +77,7 @@ def test_fma_is_rounded_once(kind, level, run_native):
     check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_wrap_and_division_by_zero_gives_zero(kind, level, run_native):
     for shape in ((3, 5), (16,)):
@@ -83,10 +90,10 @@ def test_integers_wrap_and_division_by_zero_gives_zero(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, "i1"])
 def test_comparisons_choose(kind, level, run_native):
-    for shape in ((4, 18), ()):
+    for shape in ((6, 12), ()):
         v, m = vector(shape, kind), vector(shape, "i1")
         lines, outputs = [], []
         for op in COMPARISONS:
@@ -104,10 +111,10 @@ def test_comparisons_choose(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("source", DTYPES)
 def test_casts_saturate_and_round_to_even(source, level, run_native):
-    for shape in ((4, 18), ()):
+    for shape in ((6, 12), ()):
         lines, outputs = [], []
         for target in DTYPES:
             for word in ("", "{unsigned} "):

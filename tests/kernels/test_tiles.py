@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from kernel_text import DTYPES, check, equal_numbers, kernel_of, numbers, same, vector
+from kernel_text import DTYPES, WIDTHS, check, equal_numbers, kernel_of, numbers, same, vector
 
 from lamina.targets.cpu.features import levels
-
-LEVELS = levels()
 
 MOVES = {
     "broadcast": ("tile.broadcast", "{dims = array<i64: 1>}", (5,), (3, 5, 2)),
@@ -18,7 +16,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", ["i1", "i8", "bf16", "f32", "i64"])
 def test_every_movement_puts_each_element_in_its_place(kind, level, run_native):
     rng = np.random.default_rng(0)
@@ -33,7 +31,7 @@ def test_every_movement_puts_each_element_in_its_place(kind, level, run_native):
     check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 def test_joined_and_counted_tiles_keep_their_order(level, run_native):
     inputs = [("a", (3, 4), "i32"), ("b", (3, 8), "i32"), ("c", (3, 1), "i32"), ("s", (), "f32")]
     lines = [
@@ -55,7 +53,7 @@ def reductions(kind: str) -> tuple[str, ...]:
     return EXACT if kind in ("f16", "bf16", "f32", "f64") else (*EXACT, "add", "mul", "and", "or")
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", ["i1", "i8", "i32", "i64", "f16", "f32", "f64"])
 def test_reductions_find_nan_and_the_first_of_equals(kind, level, run_native):
     lines, outputs, shape = [], [], (3, 7, 4)
@@ -85,7 +83,7 @@ def test_reductions_find_nan_and_the_first_of_equals(kind, level, run_native):
     )
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("shape", [(16,), (33,), (4, 48)])
 def test_a_sum_is_near_the_exact_one(shape, level, run_native):
     dims = ", ".join(str(d) for d in range(len(shape)))
@@ -99,7 +97,7 @@ def test_a_sum_is_near_the_exact_one(shape, level, run_native):
     assert abs(got[0] - x.sum(dtype=np.float64)) < 1e-6 * np.abs(x).sum()
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("kind", ["i32", "f16", "f32"])
 def test_a_scan_goes_up_one_by_one(kind, level, run_native):
     shape, lines, outputs = (3, 5, 4), [], []
@@ -150,7 +148,7 @@ def dot_kernel(name: str, kind: str, total: str, unsigned: str = ""):
     return kernel_of(inputs, [line], outputs), inputs, outputs
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", WIDTHS)
 @pytest.mark.parametrize("name", DOTS)
 def test_a_dot_of_floats_is_one_chain_of_fused_steps(name, level, run_native):
     exact = level == "generic"
@@ -165,7 +163,7 @@ def test_a_dot_of_floats_is_one_chain_of_fused_steps(name, level, run_native):
         check(run_native, kernel, arrays, outputs, level, same)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("name", DOTS)
 def test_a_dot_of_bytes_is_exact_at_the_ends_of_their_range(name, level, run_native):
     DOTS["packed"] = ((3, 8, 4), (8, 16, 4), [(1, 0), (2, 2)], [])
