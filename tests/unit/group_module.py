@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 import lamina
 from lamina.dialects import nn
 from lamina.dialects.cache import PagesType
-from lamina.dialects.tensors import tensor
+from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import ScheduleAttr
 
 ELEMENTS = {"f32": f32, "f16": f16, "i32": i32, "i8": i8, "i1": i1}
@@ -94,20 +94,43 @@ def _named(role: str, letter: str, types: Sequence[Attribute], pools: list[str])
     )
 
 
-def run(module: ModuleOp, arrays: Sequence[np.ndarray], pipeline: str) -> Mapping[str, np.ndarray]:
-    """The outputs, and the pools as they are afterwards, of the module after a pipeline."""
-    exe = lamina.compile(module, target="reference", pipeline=pipeline, weights={})
-    given = {f"x{i}": array.copy() for i, array in enumerate(arrays)}
-    return {**given, **exe(**given)}
+class Run:
+    """A module after a pipeline, run by the meanings of its operations."""
+
+    def __init__(self, module: ModuleOp, pipeline: str) -> None:
+        self.call = lamina.compile(module, target="reference", pipeline=pipeline, weights={})
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The outputs, and the arguments as they are afterwards."""
+        given = {f"x{i}": array.copy() for i, array in enumerate(arrays)}
+        return {**given, **self.call(**given)}
+
+
+def arrays_of(module: ModuleOp, **sizes: int) -> list[np.ndarray]:
+    """Random arrays for the group's arguments: numbers around 0, and any bytes."""
+    group = next(op for op in module.ops if isinstance(op, nn.GroupOp))
+    return [_random(arg.type, sizes, seed) for seed, arg in enumerate(group.body.block.args)]
+
+
+def _random(type: Attribute, sizes: Mapping[str, int], seed: int) -> np.ndarray:
+    kind: Any = type.storage if isinstance(type, PagesType) else type
+    shape = [dim.evaluate(sizes) for dim in extents(kind)]
+    rng, element = np.random.default_rng(seed), kind.get_element_type()
+    if element == i8:
+        return rng.integers(-127, 128, shape).astype(np.int8)
+    if element == i32:
+        return rng.integers(0, 7, shape).astype(np.int32)
+    return rng.normal(0, 1, shape).astype(np.float16 if element == f16 else np.float32)
 
 
 def compare(
-    module: ModuleOp, arrays: Sequence[np.ndarray], atol: float = 2e-6, rtol: float = 2e-6
+    module: ModuleOp, *cases: Sequence[np.ndarray], atol: float = 2e-6, rtol: float = 2e-6
 ) -> None:
-    """The kernel gives what the group means; integers and NaN exactly."""
-    kernel, meaning = (run(module, arrays, each) for each in ("lower-groups", ""))
-    for name, expected in meaning.items():
-        if expected.dtype.kind == "f":
-            np.testing.assert_allclose(kernel[name], expected, atol=atol, rtol=rtol, err_msg=name)
-        else:
-            np.testing.assert_array_equal(kernel[name], expected, err_msg=name)
+    """The kernel gives what the group means, on each list of arguments; integers exactly."""
+    kernel, meaning = Run(module, "lower-groups"), Run(module, "")
+    for arrays in cases:
+        found = kernel(arrays)
+        for name, expected in meaning(arrays).items():
+            exact = expected.dtype.kind != "f"
+            tolerance = (0.0, 0.0) if exact else (rtol, atol)
+            np.testing.assert_allclose(found[name], expected, *tolerance, err_msg=name)

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from group_module import Body, compare, module_of, run
+from group_module import Body, Run, arrays_of, compare, module_of
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, quant
@@ -29,8 +30,7 @@ def test_a_slice(columns: int, start: int, step: int, kept: int) -> None:
         y = body.add(nn.SliceOp(x, [0, start], [T, kept], [1, step]))
         return body.add(nn.ExpOp(y))
 
-    for rows in ROWS:
-        compare(module_of(build, "rows"), [numbers(rows, columns)])
+    compare(module_of(build, "rows"), *([numbers(rows, columns)] for rows in ROWS))
 
 
 @pytest.mark.parametrize("start", ["0", "1", "T - 4"])
@@ -60,9 +60,7 @@ def test_a_reshape(before: str, after: str) -> None:
         return body.add(nn.ReshapeOp(x, [Dim.of(n.strip()) for n in after.split(",")]))
 
     module = module_of(build, "rows")
-    for rows in (0, 1, 5):
-        shape = [Dim.of(n.strip()).evaluate({"T": rows}) for n in before.split(",")]
-        compare(module, [numbers(*shape)])
+    compare(module, *(arrays_of(module, T=rows) for rows in ROWS))
 
 
 @pytest.mark.parametrize("perm", [(0, 2, 1), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
@@ -70,8 +68,7 @@ def test_a_transposition(perm: tuple[int, ...]) -> None:
     module = module_of(
         lambda body: body.add(nn.TransposeOp(body.arg("f32[T, 3, 33]"), perm)), "rows"
     )
-    for rows in ROWS:
-        compare(module, [numbers(rows, 3, 33)])
+    compare(module, *(arrays_of(module, T=rows) for rows in ROWS))
 
 
 @pytest.mark.parametrize("columns", [1, 33, 96])
@@ -79,16 +76,11 @@ def test_a_transposition(perm: tuple[int, ...]) -> None:
 def test_a_gather_of_rows(columns: int, ids: str) -> None:
     def build(body: Body) -> SSAValue:
         table, rows = body.arg(f"f16[19, {columns}]"), body.arg(f"i32[{ids}]")
-        wide = body.add(nn.CastOp(table, nn.f32))
+        wide = body.add(nn.CastOp(table, f32))
         return body.add(nn.GatherOp(wide, rows, 0))
 
-    module, rng = module_of(build, "rows"), np.random.default_rng(0)
-    for rows in ROWS:
-        shape = (rows, 3) if "3" in ids else (rows,)
-        compare(
-            module,
-            [numbers(19, columns).astype(np.float16), rng.integers(0, 19, shape).astype(np.int32)],
-        )
+    module = module_of(build, "rows")
+    compare(module, *(arrays_of(module, T=rows) for rows in ROWS))
 
 
 @pytest.mark.parametrize("wrong", [-1, 19])
@@ -97,7 +89,7 @@ def test_a_row_that_is_not_there_is_an_error(wrong: int) -> None:
         return body.add(nn.GatherOp(body.arg("f32[19, 8]"), body.arg("i32[T]"), 0))
 
     with pytest.raises(InputError, match=r"nn\.gather"):
-        run(module_of(build, "rows"), [numbers(19, 8), np.int32([3, wrong])], "lower-groups")
+        Run(module_of(build, "rows"), "lower-groups")([numbers(19, 8), np.int32([3, wrong])])
 
 
 @pytest.mark.parametrize(
@@ -111,9 +103,7 @@ def test_a_rotation(width: int, rotated: int, interleaved: bool) -> None:
         return body.add(nn.RopeOp(x, cos, sin, interleaved=interleaved))
 
     module = module_of(build, "rows")
-    for rows in (0, 1, 3):
-        angles = [numbers(rows, rotated // 2, seed=i) for i in (1, 2)]
-        compare(module, [numbers(rows, 3, width), *angles])
+    compare(module, *(arrays_of(module, T=rows) for rows in (0, 1, 3)))
 
 
 @pytest.mark.parametrize("columns", [32, 96, 320])
@@ -124,10 +114,9 @@ def test_quantised_rows(columns: int) -> None:
         return [*body.add(quant.QuantizeOp(y)), y]
 
     module = module_of(build, "rows")
-    for rows in ROWS:
-        x = numbers(rows, columns)
-        x[1:2] = 0
-        compare(module, [x, numbers(columns, seed=1)], atol=1e-5, rtol=1e-5)
+    cases = [arrays_of(module, T=rows) for rows in ROWS]
+    cases[-1][0][1] = 0
+    compare(module, *cases, atol=1e-5, rtol=1e-5)
 
 
 PACKED = {"q4": (4, 8, True), "q4 without offset": (4, 8, False), "q8": (8, 128, False)}
@@ -141,9 +130,5 @@ def test_rows_of_a_packed_table(bits: int, zero: int, offset: bool) -> None:
         table = body.add(quant.DequantizeOp(parts, 27, 96, zero=zero))
         return body.add(nn.GatherOp(table, body.arg("i32[T]"), 0))
 
-    rng = np.random.default_rng(0)
-    quants = rng.integers(-128, 128, (2, 3, bits, 16, 4)).astype(np.int8)
-    scales = [numbers(2, 3, 16, seed=i).astype(np.float16) for i in range(1 + offset)]
-    for rows in ROWS:
-        ids = rng.integers(0, 27, rows).astype(np.int32)
-        compare(module_of(build, "rows"), [quants, *scales, ids], atol=1e-3)
+    module = module_of(build, "rows")
+    compare(module, *(arrays_of(module, T=rows) for rows in ROWS), atol=1e-3)
