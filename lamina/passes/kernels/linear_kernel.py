@@ -124,46 +124,63 @@ class _Builder:
             raise LoweringError(f"{self.count} tiles of columns do not divide {tiles}")
         groups = tiles // self.count
         if self.prologue:
-            self._fill_scratch()
-            worker, step = self.kernel.program(0), self.emit.symbols[tile.WORKERS]
-
-            def body(at: SSAValue) -> Sequence[SSAValue]:
-                self._tile(self.emit.index(0), at)
-                return []
-
-            self.tiles.loop(worker, self.emit.index(groups), step, [], body)
-            return self.kernel.finish([rows.minimum(1) * Dim.symbol(tile.WORKERS)])
+            self._rows_by_worker(groups)
+            return self.kernel.finish([Dim.symbol(tile.WORKERS)])
         first = self.emit.times(self.kernel.program(0), self.rows)
         self._tile(first, self.kernel.program(1))
         return self.kernel.finish([rows.ceildiv(self.rows), Dim.of(groups)])
 
-    def _fill_scratch(self) -> None:
-        """Compute the left operand's rows, once a worker, into memory of the program."""
-        emit, kernel = self.emit, self.kernel
+    def _rows_by_worker(self, groups: int) -> None:
+        """Each worker computes the left operand's rows by itself, then its share of columns."""
+        emit = self.emit
         memory: dict[SSAValue, SSAValue] = {}
         for value in self.prologue:
             width = extents(value.type)[1].evaluate({})
-            scratch = tile.ScratchOp(nn.element(value), [self.rows, width])
-            memory[value] = emit.add(scratch)
-        row_ops = [op for op in kernel.ops if type(op) in STATISTICS]
+            memory[value] = emit.add(tile.ScratchOp(nn.element(value), [self.rows, width]))
+        worker, step = self.kernel.program(0), emit.symbols[tile.WORKERS]
+
+        def some_rows(first: SSAValue) -> Sequence[SSAValue]:
+            self._fill(memory, first)
+            held = dict(self.tiles.memrefs)
+            self.tiles.memrefs.update(memory)
+
+            def columns(at: SSAValue) -> Sequence[SSAValue]:
+                self._tile(first, at)
+                return []
+
+            self.tiles.loop(worker, emit.index(groups), step, [], columns)
+            self.tiles.memrefs = held
+            return []
+
+        high, size = emit.extent(self.shape.rows), emit.index(self.rows)
+        self.tiles.loop(emit.index(0), high, size, [], some_rows)
+
+    def _fill(self, memory: dict[SSAValue, SSAValue], first: SSAValue) -> None:
+        """Compute the rows of the left operand from `first` on into memory of the program."""
+        emit = self.emit
+        row_ops = [op for op in self.kernel.ops if type(op) in STATISTICS]
         chunk = chunk_of(Dim.of(self.shape.depth), WIDEST)
 
         def row(t: SSAValue) -> Sequence[SSAValue]:
-            at = Span(t, 1, inside=True)
+            to = Span(t, 1, inside=True)
+            at = Span(emit.add(arith.AddiOp(first, t)), 1, inside=True)
             find_statistics(self.tiles, row_ops, (at,), WIDEST)
 
             def part(span: Span, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 for value, scratch in memory.items():
                     where = self._columns(value, span)
-                    self.tiles.store(self.tiles.tile_of(value, (at, where)), scratch, (at, where))
+                    self.tiles.store(self.tiles.tile_of(value, (at, where)), scratch, (to, where))
                 return []
 
             over_row(self.tiles, Dim.of(self.shape.depth), chunk, part)
             return []
 
-        high = emit.extent(self.shape.rows.minimum(self.rows))
-        self.tiles.loop(emit.index(0), high, emit.index(1), [], row)
-        self.tiles.memrefs.update(memory)
+        self.tiles.loop(emit.index(0), self._rows_from(first), emit.index(1), [], row)
+
+    def _rows_from(self, first: SSAValue) -> SSAValue:
+        """How many of a tile's rows exist."""
+        left = self.emit.add(arith.SubiOp(self.emit.extent(self.shape.rows), first))
+        return self.emit.add(arith.MinSIOp(left, self.emit.index(self.rows)))
 
     def _columns(self, value: SSAValue, span: Span) -> Span:
         if isinstance(value.owner, quant.QuantizeOp) and value is not value.owner.q:
@@ -211,7 +228,7 @@ class _Builder:
 
     def _finish_rows(self, first: SSAValue, columns: Span) -> None:
         """Finish the rows that exist one by one, out of memory of the program."""
-        emit, rows = self.emit, self.rows
+        emit = self.emit
         whole = Span(emit.index(0), columns.size, inside=True)
 
         def row(i: SSAValue) -> Sequence[SSAValue]:
@@ -220,9 +237,7 @@ class _Builder:
             self._finish(loaded, Span(emit.add(arith.AddiOp(first, i)), 1, inside=True), columns)
             return []
 
-        left = emit.add(arith.SubiOp(emit.extent(self.shape.rows), first))
-        count = emit.add(arith.MinSIOp(left, emit.index(rows)))
-        self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
+        self.tiles.loop(emit.index(0), self._rows_from(first), emit.index(1), [], row)
 
     def _widths(self) -> list[int]:
         """The columns of the results, which padding may exceed."""
