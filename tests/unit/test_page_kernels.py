@@ -1,0 +1,191 @@
+"""Kernels on pages of keys and values mean what their groups mean, in ragged batches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from group_module import ELEMENTS, Body, Run, compare, module_of
+from xdsl.ir import SSAValue
+
+from lamina.dialects import cache, nn, quant
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.errors import InputError
+
+PAGE, COUNT = 16, 9
+T = Dim.symbol("T")
+POOLS = {
+    "f32 rows": ("f32", 0),
+    "f16 rows": ("f16", 0),
+    "f16 tiles": ("f16", 16),
+    "f32 in 4": ("f32", 4),
+}
+
+
+def pool(kind: str, heads: int = 2, size: int = 32) -> PagesType:
+    element, grain = POOLS[kind]
+    return PagesType.of(ELEMENTS[element], "pages", heads, PAGE, size, grain)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences of `past` tokens, each with `new` ones; their pages in some order."""
+
+    past: Sequence[int]
+    new: Sequence[int]
+
+    @property
+    def starts(self) -> np.ndarray:
+        return np.int32([0, *np.cumsum(self.new)])
+
+    @property
+    def positions(self) -> np.ndarray:
+        parts = [np.arange(p, p + n) for p, n in zip(self.past, self.new, strict=True)]
+        return np.concatenate(parts).astype(np.int32)
+
+    @property
+    def sequence(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.new)), self.new).astype(np.int32)
+
+    @property
+    def table(self) -> np.ndarray:
+        blocks = max(-(-(p + n) // PAGE) for p, n in zip(self.past, self.new, strict=True))
+        pages = np.random.default_rng(3).permutation(COUNT)
+        return np.resize(pages, (len(self.new), blocks)).astype(np.int32)
+
+    def work(self, block: int) -> np.ndarray:
+        entries = [(s, b) for s, n in enumerate(self.new) for b in range(-(-n // block))]
+        return np.int32(entries).reshape(-1, 2)
+
+    def numbers(self, *shape: int) -> np.ndarray:
+        return np.random.default_rng(0).normal(0, 1, (sum(self.new), *shape)).astype(np.float32)
+
+
+BATCHES = {
+    "one token": Batch([20], [1]),
+    "a prompt": Batch([0], [33]),
+    "a first token": Batch([0], [1]),
+    "a mixture": Batch([17, 0, 31], [1, 3, 5]),
+}
+
+
+def contents(kind: PagesType, seed: int = 1) -> np.ndarray:
+    shape = [dim.evaluate({"pages": COUNT}) for dim in nn.extents(kind.storage)]
+    dtype = np.float16 if kind.element == ELEMENTS["f16"] else np.float32
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(dtype)
+
+
+def batch_arguments(body: Body, *names: str) -> list[SSAValue]:
+    types = {"positions": "i32[T]", "sequence": "i32[T]", "starts": "i32[S + 1]"}
+    types |= {"table": "i32[S, B]", "work": "i32[W, 2]"}
+    return [body.arg(types[name]) for name in names]
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("kind", POOLS)
+def test_writing_rows(kind: str, batch: Batch) -> None:
+    def build(body: Body) -> SSAValue:
+        pages, x = body.arg(pool(kind)), body.arg("f32[T, 2, 32]")
+        return body.add(
+            cache.WriteOp(pages, x, *batch_arguments(body, "positions", "sequence", "table"))
+        )
+
+    arrays = [contents(pool(kind)), batch.numbers(2, 32)]
+    compare(module_of(build, "rows"), [*arrays, batch.positions, batch.sequence, batch.table])
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("kind", ["f16 rows", "f16 tiles"])
+def test_a_product_that_writes_its_rotated_rows(kind: str, rows: int) -> None:
+    def build(body: Body) -> SSAValue:
+        pages, x, w = body.arg(pool(kind)), body.arg("f32[T, 24]"), body.arg("f32[4, 24, 16]")
+        y = body.add(nn.DotGeneralOp(x, w, [(1, 1)]))
+        heads = body.add(nn.ReshapeOp(body.add(nn.ReshapeOp(y, [T, 64])), [T, 2, 32]))
+        cos, sin = body.arg("f32[T, 16]"), body.arg("f32[T, 16]")
+        turned = body.add(nn.RopeOp(heads, cos, sin, interleaved=False))
+        where = batch_arguments(body, "positions", "sequence", "table")
+        return body.add(cache.WriteOp(pages, turned, *where))
+
+    module, cases = module_of(build, "linear", m=rows, n=32, k=8), []
+    for batch in BATCHES.values():
+        weights = np.random.default_rng(2).normal(0, 1, (4, 24, 16)).astype(np.float32)
+        operands = [batch.numbers(24), weights, batch.numbers(16), batch.numbers(16)]
+        where = [batch.positions, batch.sequence, batch.table]
+        cases.append([contents(pool(kind)), *operands, *where])
+    # A product that is summed in another order may round to the next f16.
+    compare(module, *cases, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_reading_what_each_token_may_see(kind: str) -> None:
+    def build(body: Body) -> SSAValue:
+        pages = body.arg(pool(kind))
+        where = batch_arguments(body, "positions", "sequence", "table")
+        return body.add(cache.ReadOp(pages, *where))
+
+    small = [BATCHES["one token"], BATCHES["a mixture"]]
+    cases = [[contents(pool(kind)), b.positions, b.sequence, b.table] for b in small]
+    compare(module_of(build, "rows"), *cases)
+
+
+def attention(body: Body, kinds: tuple[PagesType, PagesType], heads: int, block: int) -> Any:
+    size = kinds[0].dim.value.data
+    q, k, v = body.arg(f"f32[T, {heads}, {size}]"), body.arg(kinds[0]), body.arg(kinds[1])
+    rest = batch_arguments(body, "positions", "starts", "table", "work")
+    return body.add(cache.AttentionOp(q, k, v, tuple(rest), scale=0.25, block=block))
+
+
+@pytest.mark.parametrize("block", [1, 2, 5])
+@pytest.mark.parametrize(("heads", "shared", "size"), [(1, 3, 32), (2, 1, 64), (2, 2, 48)])
+def test_attention(heads: int, shared: int, size: int, block: int) -> None:
+    kinds = pool("f16 tiles", heads, size), pool("f16 rows", heads, size)
+    module = module_of(lambda b: attention(b, kinds, heads * shared, block), "attention")
+    cases = []
+    for batch in BATCHES.values():
+        pools = [contents(kind, seed) for seed, kind in enumerate(kinds)]
+        rest = [batch.positions, batch.starts, batch.table, batch.work(block)]
+        cases.append([batch.numbers(heads * shared, size), *pools, *rest])
+    compare(module, *cases, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [32, 64, 16])
+def test_attention_may_end_in_a_quantisation(size: int) -> None:
+    kinds = pool("f32 in 4", 2, size), pool("f32 rows", 2, size)
+
+    def build(body: Body) -> list[SSAValue]:
+        y = body.add(nn.ReshapeOp(attention(body, kinds, 4, 2), [T, 4 * size]))
+        return list(body.add(quant.QuantizeOp(y)))[1:]
+
+    batch = BATCHES["a mixture"]
+    arrays = [batch.numbers(4, size), *(contents(kind, seed) for seed, kind in enumerate(kinds))]
+    rest = [batch.positions, batch.starts, batch.table, batch.work(2)]
+    compare(module_of(build, "attention"), [*arrays, *rest], atol=1e-4, rtol=1e-4)
+
+
+def test_pages_that_nobody_wrote_do_not_matter() -> None:
+    kinds = pool("f16 tiles"), pool("f16 rows")
+    run = Run(module_of(lambda body: attention(body, kinds, 2, 1), "attention"), "lower-groups")
+    batch = BATCHES["a first token"]
+    rest = [batch.positions, batch.starts, batch.table, batch.work(1)]
+    pools = [contents(kind) for kind in kinds]
+    junk = [array.copy() for array in pools]
+    page = batch.table[0, 0]
+    junk[0][page].reshape(2, 32, 16)[..., 1:] = np.nan
+    junk[1][page, :, 1:] = np.nan
+    found = [run([batch.numbers(2, 32), *each, *rest])["y0"] for each in (pools, junk)]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("page", [-1, COUNT])
+def test_writing_to_a_page_that_is_not_there_is_an_error(page: int) -> None:
+    def build(body: Body) -> SSAValue:
+        pages, x = body.arg(pool("f16 rows")), body.arg("f32[T, 2, 32]")
+        where = batch_arguments(body, "positions", "sequence", "table")
+        return body.add(cache.WriteOp(pages, x, *where))
+
+    batch = BATCHES["one token"]
+    arrays = [contents(pool("f16 rows")), batch.numbers(2, 32), batch.positions, batch.sequence]
+    with pytest.raises(InputError, match=r"cache\.write"):
+        Run(module_of(build, "rows"), "lower-groups")([*arrays, np.full_like(batch.table, page)])
