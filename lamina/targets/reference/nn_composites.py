@@ -29,16 +29,21 @@ def _softmax(run: Interpreter, op: nn.SoftmaxOp, args: Args) -> tuple[Any]:
     return (numerics.narrow(softmax(x.astype(np.float64), op.axis.value.data), x.dtype),)
 
 
+def _mean(x: Array) -> Array:
+    """Return the mean along the last dimension, which stays; of nothing, NaN."""
+    return x.sum(-1, keepdims=True) / np.float64(x.shape[-1])
+
+
 def _layer_norm(run: Interpreter, op: nn.LayerNormOp, args: Args) -> tuple[Any]:
     x, w, b = (each.astype(np.float64) for each in args)
-    centred = x - x.mean(-1, keepdims=True)
-    deviation = np.sqrt(np.square(centred).mean(-1, keepdims=True) + op.eps.value.data)
+    centred = x - _mean(x)
+    deviation = np.sqrt(_mean(np.square(centred)) + op.eps.value.data)
     return (numerics.narrow(centred / deviation * w + b, args[0].dtype),)
 
 
 def _rms_norm(run: Interpreter, op: nn.RmsNormOp, args: Args) -> tuple[Any]:
     x, w = (each.astype(np.float64) for each in args)
-    size = np.sqrt(np.square(x).mean(-1, keepdims=True) + op.eps.value.data)
+    size = np.sqrt(_mean(np.square(x)) + op.eps.value.data)
     return (numerics.narrow(x / size * w, args[0].dtype),)
 
 

@@ -1,0 +1,176 @@
+"""Cases of products: any two tensors, weights, windows; and attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f16, f32, i8
+from xdsl.ir import Attribute, SSAValue
+
+from lamina.dialects import nn
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import tensor
+from lamina.dialects.tile import ints
+from lamina.targets.reference.dtypes import Array
+from lamina.testing.case import Case
+from lamina.testing.sheet import Sheet
+from lamina.testing.values import edges, normal, unit
+
+N, M, K = (Dim.symbol(name) for name in "NMK")
+SIZES = (0, 1, 3, 31)
+
+PRODUCT = 3e-5
+"""The tolerance of sums of some dozen products of numbers around 1."""
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of products."""
+    yield Case("products", _products, SIZES)
+    yield Case("products-of-weights", _weights, (0, 1, 3, 31))
+    yield Case("products-of-narrow", _narrow, SIZES)
+    yield Case("convolutions", _convolutions, (0, 1, 3))
+    yield Case("pools", _pools, (0, 1, 3))
+    yield Case("rotations", _rotations, SIZES)
+    yield Case("attentions", _attentions, SIZES)
+
+
+def numbers(seed: int, *shape: int) -> Array:
+    """Return the values of a weight: normal, of a size that products keep."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, shape[-1] ** -0.5, shape).astype(np.float32)
+
+
+def _products(sheet: Sheet) -> None:
+    a = sheet.given("a", f32, ["N", "K"], normal)
+    b = sheet.given("b", f32, [17, "K"], normal)
+    c = sheet.given("c", f32, ["K", "M"], normal)
+    d = sheet.given("d", f32, [3, "N", 24], normal)
+    e = sheet.given("e", f32, [3, "M", 24], normal)
+    v = sheet.given("v", f32, ["K"], normal)
+    q = sheet.given("q", f32, ["M", 2, "N", 8], normal)
+    k = sheet.given("k", f32, ["M", 5, 2, 8], normal)
+    for name, op in (
+        ("rows_by_rows", nn.DotGeneralOp(a, b, [(1, 1)])),
+        ("rows_by_columns", nn.DotGeneralOp(a, c, [(1, 0)])),
+        ("columns_by_columns", nn.DotGeneralOp(c, c, [(0, 0)])),
+        ("batches", nn.DotGeneralOp(d, e, [(2, 2)], [(0, 0)])),
+        ("heads", nn.DotGeneralOp(q, k, [(3, 3)], [(0, 0), (1, 2)])),
+        ("by_a_vector", nn.DotGeneralOp(a, v, [(1, 0)])),
+        ("of_a_vector", nn.DotGeneralOp(v, a, [(0, 1)])),
+        ("of_vectors", nn.DotGeneralOp(v, v, [(0, 0)])),
+        ("outer", nn.DotGeneralOp(v, v, [])),
+        ("two_pairs", nn.DotGeneralOp(d, e, [(0, 0), (2, 2)])),
+    ):
+        sheet.compute(name, op, atol=PRODUCT)
+
+
+def _weights(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 40], normal)
+    cube = sheet.given("cube", f32, ["N", 2, 40], normal)
+    wide = sheet.stored("wide", numbers(1, 96, 40))
+    odd = sheet.stored("odd", numbers(2, 17, 40))
+    tall = sheet.stored("tall", numbers(3, 40, 32))
+    half = sheet.stored("half", numbers(4, 32, 40).astype(np.float16))
+    widened = sheet.add(nn.CastOp(half, f32))
+    for name, op in (
+        ("rows", nn.DotGeneralOp(x, wide, [(1, 1)])),
+        ("padded", nn.DotGeneralOp(x, odd, [(1, 1)])),
+        ("columns", nn.DotGeneralOp(x, tall, [(1, 0)])),
+        ("of_halves", nn.DotGeneralOp(x, widened, [(1, 1)])),
+        ("of_cubes", nn.DotGeneralOp(cube, odd, [(2, 1)])),
+        ("weight_first", nn.DotGeneralOp(wide, x, [(1, 1)])),
+    ):
+        sheet.compute(name, op, atol=PRODUCT)
+
+
+def _narrow(sheet: Sheet) -> None:
+    a = sheet.given("a", i8, ["N", 40], edges)
+    b = sheet.given("b", i8, [9, 40], edges)
+    c = sheet.given("c", f16, ["N", 40], unit)
+    d = sheet.given("d", f16, [9, 40], unit)
+    sheet.compute("bytes", nn.DotGeneralOp(a, b, [(1, 1)]))
+    sheet.compute("halves", nn.DotGeneralOp(c, d, [(1, 1)]), atol=PRODUCT)
+
+
+def _conv(
+    x: SSAValue,
+    w: SSAValue,
+    shape: Sequence[Dim | int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+    groups: int = 1,
+) -> nn.ConvOp:
+    properties = {
+        "strides": ints(strides),
+        "pads": ints(pads),
+        "dilations": ints(dilations),
+        "groups": IntegerAttr(groups, 64),
+    }
+    return nn.ConvOp.create(
+        operands=[x, w], properties=properties, result_types=[tensor(f32, shape)]
+    )
+
+
+def _convolutions(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 7, 6, 4], normal)
+    plain, grouped = sheet.stored("plain", _window(8, 4)), sheet.stored("grouped", _window(6, 2))
+    pads = (1, 1, 1, 1)
+    sheet.compute("same", _conv(x, plain, [N, 7, 6, 8], (1, 1), pads), atol=PRODUCT)
+    sheet.compute("stride", _conv(x, plain, [N, 4, 3, 8], (2, 2), pads), atol=PRODUCT)
+    dilated = _conv(x, grouped, [N, 5, 4, 6], (1, 1), pads, (2, 2), 2)
+    sheet.compute("dilated_groups", dilated, atol=PRODUCT)
+
+
+def _window(outputs: int, inputs: int) -> Array:
+    return numbers(outputs, outputs, 3, 3, inputs)
+
+
+def _pools(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 7, 6, 4], edges)
+    plain = sheet.given("plain", f32, ["N", 7, 6, 4], normal)
+    for name, value, kind, include in (
+        ("max", x, "max", False),
+        ("mean", plain, "mean", False),
+        ("mean_with_padding", plain, "mean", True),
+    ):
+        properties: dict[str, Attribute] = {
+            "kind": StringAttr(kind),
+            "window": ints((3, 3)),
+            "strides": ints((2, 2)),
+            "pads": ints((1, 1, 1, 1)),
+        }
+        properties |= {"include_pad": UnitAttr()} if include else {}
+        op = nn.PoolOp.create(
+            operands=[value], properties=properties, result_types=[tensor(f32, [N, 4, 3, 4])]
+        )
+        sheet.compute(name, op, atol=0.0 if kind == "max" else 1e-6)
+
+
+def _rotations(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 3, 16], normal)
+    for part, width in (("whole", 8), ("half", 4)):
+        cos, sin = (sheet.given(f"{f}_{part}", f32, ["N", width], unit) for f in ("cos", "sin"))
+        for name, interleaved in (("halves", False), ("pairs", True)):
+            op = nn.RopeOp(x, cos, sin, interleaved=interleaved)
+            sheet.compute(f"{name}_{part}", op, atol=1e-6)
+
+
+def _attentions(sheet: Sheet) -> None:
+    q = sheet.given("q", f32, ["M", 4, 3, 16], normal)
+    k, v = (sheet.given(name, f32, ["M", 2, "N + 3", 16], normal) for name in "kv")
+    mask = sheet.given("mask", f32, ["M", "N + 3"], normal)
+    for name, masked, causal in (
+        ("plain", False, False),
+        ("masked", True, False),
+        ("causal", False, True),
+    ):
+        properties: dict[str, Attribute] = {"scale": FloatAttr(0.25, f32)}
+        properties |= {"causal": UnitAttr()} if causal else {}
+        op = nn.AttentionOp(
+            operands=[q, k, v, [mask] if masked else []],
+            properties=properties,
+            result_types=[q.type],
+        )
+        sheet.compute(name, op, atol=1e-5)

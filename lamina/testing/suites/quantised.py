@@ -1,0 +1,76 @@
+"""Cases of weights in blocks and of 8-bit activations, for every block format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from lamina.dialects import nn, quant
+from lamina.dialects.block_types import BLOCK_TYPES
+from lamina.dialects.quant import BlocksType
+from lamina.targets.reference.dtypes import Array
+from lamina.testing.case import Case
+from lamina.testing.sheet import Sheet
+from lamina.testing.values import always, below, gaps, normal
+
+FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
+WITH_OFFSET = ("q4_1", "q5_1")
+SIZES = (0, 1, 3, 31)
+
+EIGHT_BITS = 0.06
+"""How far a product of numbers around 1 may be off where a target makes its activations 8-bit."""
+
+
+def cases() -> Iterator[Case]:
+    """Yield a case for each block format, and one of 8-bit activations."""
+    for format in FORMATS:
+        yield Case(f"blocks-{format}", partial(_blocks, format), SIZES)
+    yield Case("activations", _activations, SIZES)
+
+
+def blocks(format: str, rows: int, columns: int, seed: int) -> Array:
+    """Return the bytes of a random weight of about `columns ** -0.5`: uint8 [rows, bytes]."""
+    rng, kind = np.random.default_rng(seed), BLOCK_TYPES[format]
+    count = columns // kind.elements
+    found = rng.integers(0, 256, (rows, count, kind.bytes), np.uint8)
+    largest = {"q4": 8, "q5": 16, "q8": 128}[format[:2]]
+    scale = columns**-0.5 * rng.uniform(1, 2, (rows, count)) / largest
+    found[..., :2] = scale.astype(np.float16)[..., None].view(np.uint8)
+    if format in WITH_OFFSET:
+        offset = -scale * largest
+        found[..., 2:4] = offset.astype(np.float16)[..., None].view(np.uint8)
+    return found.reshape(rows, count * kind.bytes)
+
+
+def stored(sheet: Sheet, name: str, format: str, rows: int, columns: int) -> SSAValue:
+    """Declare a random weight of blocks."""
+    kind = BlocksType.of(format, rows, columns)
+    return sheet.stored(name, blocks(format, rows, columns, rows), kind)
+
+
+def _blocks(format: str, sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 64], normal)
+    ids = sheet.given("ids", i32, ["N"], below(40))
+    q = quant.QuantizeOp(x)
+    sheet.add(q)
+    left = (q.q, q.d, q.s)
+    for rows in (96, 32, 17):
+        w = stored(sheet, f"w{rows}", format, rows, 64)
+        sheet.compute(f"linear_{rows}", quant.LinearOp([w], left, rows), atol=1e-5)
+    w = stored(sheet, "w", format, 40, 64)
+    numbers = sheet.add(quant.DequantizeOp([w], 40, 64))
+    dot = nn.DotGeneralOp(x, numbers, [(1, 1)])
+    sheet.compute("of_numbers", dot, atol=EIGHT_BITS, of="quant.dequantize")
+    sheet.compute("embedding", nn.EmbeddingOp(w, ids, 64), atol=1e-6)
+
+
+def _activations(sheet: Sheet) -> None:
+    for name, draw in (("plain", normal), ("gaps", gaps), ("zeros", always(0.0))):
+        op = quant.QuantizeOp(sheet.given(name, f32, ["N", 96], draw))
+        sheet.compute(f"q_{name}", op)
+        sheet.check(f"d_{name}", op.d)
+        sheet.check(f"s_{name}", op.s)
