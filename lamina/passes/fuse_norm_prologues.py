@@ -69,13 +69,7 @@ def _spread(groups: Groups, call: nn.CallOp, rows: Dim) -> None:
         return
     for user in following:
         assert isinstance(user, nn.CallOp)
-        assert call.parent is not None
-        mine = call.clone()
-        call.parent.insert_op_before(mine, call)
-        for i, operand in enumerate(user.operands):
-            if operand in call.ys:
-                user.operands[i] = mine.ys[list(call.ys).index(operand)]
-        groups.merge(mine, user)
+        groups.merge(groups.beside(call, user), user)
     call.detach()
     call.erase()
 

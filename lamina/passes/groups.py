@@ -121,6 +121,17 @@ class Groups:
         substitute([op], call, dict(zip(op.results, call.ys, strict=True)), op)
         return call
 
+    def beside(self, call: nn.CallOp, user: nn.CallOp) -> nn.CallOp:
+        """Return a copy of a call that has just one of its users, which stays where it is."""
+        mine = call.clone()
+        assert call.parent is not None
+        call.parent.insert_op_before(mine, call)
+        mapped = dict(zip(call.ys, mine.ys, strict=True))
+        for i, operand in enumerate(user.operands):
+            if operand in mapped:
+                user.operands[i] = mapped[operand]
+        return mine
+
     def merge(self, first: nn.CallOp, second: nn.CallOp) -> nn.CallOp | None:
         """Replace two calls, the second using results of the first, by one of both's work.
 
@@ -303,7 +314,9 @@ def body_ops(group: nn.GroupOp) -> list[Operation]:
 def _stem(a: nn.GroupOp, b: nn.GroupOp) -> str:
     """Name a merged group after its parts, while that is short."""
     name = f"{a.sym_name.data}_{b.sym_name.data}"
-    return name if len(name) <= LONGEST_NAME else f"fused_{group_anchor([*body_ops(a), *body_ops(b)])}"
+    return (
+        name if len(name) <= LONGEST_NAME else f"fused_{group_anchor([*body_ops(a), *body_ops(b)])}"
+    )
 
 
 def _in_block(op: Operation, beside: Operation) -> Operation:

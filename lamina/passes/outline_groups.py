@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, users
+from lamina.passes.groups import Groups, body_ops, calls_in, users
+from lamina.passes.kernels.anchors import POINTWISE, SIDE
 from lamina.passes.rewriting import erase_unused
 
 FREE: tuple[type[Operation], ...] = (nn.ReshapeOp, nn.CallOp, nn.SwitchOp, ReturnOp)
@@ -24,7 +25,8 @@ FREE: tuple[type[Operation], ...] = (nn.ReshapeOp, nn.CallOp, nn.SwitchOp, Retur
 class OutlineGroupsPass(ModulePass):
     """`@forward` is calls of groups of one operation, and reshapes.
 
-    Constants of one value, and what only widens a weight, are put in with each of their users.
+    Constants of one value, and what only widens a weight, are put in with each of their users;
+    what only repeats or counts, with each user that maps elements.
     """
 
     name = "outline-groups"
@@ -39,36 +41,43 @@ class OutlineGroupsPass(ModulePass):
         for each in list(block.ops):
             if not isinstance(each, FREE):
                 groups.outline(each)
-        for call in [c for c in block.ops if isinstance(c, nn.CallOp)]:
-            if _is_cheap(groups.called(call)):
-                _spread(groups, call)
+        pending = calls_in(block)[::-1]
+        while pending:
+            call = pending.pop()
+            if call.parent is not None and _is_cheap(body_ops(groups.called(call))):
+                pending += _spread(groups, call)
         groups.drop_unused()
 
 
-def _is_cheap(group: nn.GroupOp) -> bool:
+def _is_cheap(ops: list[Operation]) -> bool:
     """Whether a group is better computed again by each user than stored."""
-    ops = list(group.body.block.ops)[:-1]
-    widening = isinstance(ops[0], quant.DequantizeOp) or (
-        isinstance(ops[0], nn.CastOp) and len(group.body.block.args) == 1 and _is_weight(ops[0])
-    )
-    return len(ops) == 1 and (isinstance(ops[0], nn.ConstantOp) or widening)
+    if isinstance(ops[0], quant.DequantizeOp | nn.CastOp):
+        return len(ops) == 1 and _is_weight(ops[0].results[0])
+    return all(isinstance(op, SIDE) for op in ops)
 
 
-def _is_weight(op: nn.CastOp) -> bool:
-    return all(n.constant is not None for n in extents(op.x.type)) and len(extents(op.x.type)) > 1
+def _is_weight(value: SSAValue) -> bool:
+    shape = extents(value.type)
+    return len(shape) > 1 and all(n.constant is not None for n in shape)
 
 
-def _spread(groups: Groups, call: nn.CallOp) -> None:
-    """Merge a call into each of its users."""
+def _spread(groups: Groups, call: nn.CallOp) -> list[nn.CallOp]:
+    """Merge a call into each user that takes it; return the merged calls."""
+    merged: list[nn.CallOp] = []
     for user in users(call):
-        if isinstance(user, nn.CallOp):
-            mine = call.clone()
-            assert call.parent is not None
-            call.parent.insert_op_before(mine, call)
-            for i, operand in enumerate(user.operands):
-                if operand in call.ys:
-                    user.operands[i] = mine.ys[list(call.ys).index(operand)]
-            groups.merge(mine, user)
+        if isinstance(user, nn.CallOp) and _takes(groups, call, user):
+            both = groups.merge(groups.beside(call, user), user)
+            merged += [both] if both is not None else []
     if not any(y.uses for y in call.ys):
         call.detach()
         call.erase()
+    return merged
+
+
+def _takes(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
+    """Whether a user's kernel computes elements of the call's results where it needs them."""
+    alone = (nn.ConstantOp, nn.CastOp, quant.DequantizeOp)
+    if all(isinstance(op, alone) for op in body_ops(groups.called(call))):
+        return True
+    ops = body_ops(groups.called(user))
+    return all(isinstance(op, (*POINTWISE, *SIDE)) for op in ops)

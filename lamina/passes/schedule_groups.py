@@ -18,6 +18,7 @@ from lamina.errors import LoweringError
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in
 from lamina.passes.kernels.linear_kernel import is_linear, shape_of
+from lamina.passes.kernels.tiles import splits
 
 PRODUCTS = (quant.LinearOp, nn.DotGeneralOp)
 
@@ -80,16 +81,18 @@ class ScheduleGroupsPass(ModulePass):
         products = [op for op in ops if isinstance(op, PRODUCTS)]
         shape = shape_of(next(op for op in products if is_linear(op)))
         small = few is not None and shape.rows == few
-        tiles = (self.few if small else self.many) // ROWS
-        most, whole = max(1, tiles // len(products)), _grain(ops)
+        most = (self.few if small else self.many) // ROWS // len(products)
         if any(isinstance(op, cache.WriteOp) for op in ops):
             most = min(most, self.written // ROWS)
-        most = max(most, whole.size)
-        fits = [t for t in range(most, 0, -1) if shape.tiles % t == 0 and whole.allows(t)]
-        if not fits:
-            raise LoweringError(f"{group.sym_name.data}: no tile of columns fits {shape.columns}")
-        rows = self.few_rows if small else max(1, self.rows // len(products))
-        return ScheduleAttr.of(m=rows, n=fits[0] * ROWS, k=self.k)
+        end = ops[ops.index(products[0]) :]
+        # A wider tile than wished for is better than one that its end cannot finish.
+        wished = (*range(most, 0, -1), *range(max(1, most + 1), shape.tiles + 1))
+        for tiles in wished:
+            fits = shape.tiles % tiles == 0
+            if fits and all(_finishes(op, tiles * ROWS) for op in end):
+                rows = self.few_rows if small else max(1, self.rows // len(products))
+                return ScheduleAttr.of(m=rows, n=tiles * ROWS, k=self.k)
+        raise LoweringError(f"{group.sym_name.data}: no tile of columns fits {shape.columns}")
 
     def _small_work(self, group: nn.GroupOp) -> None:
         for op in body_ops(group):
@@ -103,35 +106,16 @@ def _work(group: nn.GroupOp) -> int:
     return blocks[0].value.data
 
 
-@dataclass(frozen=True)
-class _Grain:
-    """What a tile must hold, in tiles of 16 columns: whole units of `size`, or `exactly` one."""
-
-    size: int = 1
-    head: int | None = None
-    exactly: bool = False
-
-    def allows(self, tiles: int) -> bool:
-        """Whether a tile of that many columns can be finished where it is."""
-        if tiles % self.size:
-            return False
-        if self.head is None:
+def _finishes(op: Operation, columns: int) -> bool:
+    """Whether an operation at the end of a product can finish a tile of that many columns."""
+    match op:
+        case nn.ReshapeOp():
+            return splits(extents(op.y.type)[1:], columns)
+        case nn.RopeOp() if op.interleaved is None:
+            return extents(op.x.type)[-1] == columns
+        case nn.RopeOp() | cache.WriteOp():
+            return extents(op.x.type)[-1] % columns == 0
+        case quant.QuantizeOp():
+            return columns % quant.BLOCK == 0
+        case _:
             return True
-        return tiles == self.head if self.exactly else self.head % tiles == 0
-
-
-def _grain(ops: list[Operation]) -> _Grain:
-    size, head, exactly = 1, None, False
-    first = next(i for i, op in enumerate(ops) if isinstance(op, PRODUCTS))
-    for op in ops[first:]:
-        match op:
-            case nn.RopeOp():
-                head = extents(op.x.type)[2].evaluate({}) // ROWS
-                exactly = exactly or op.interleaved is None
-            case cache.WriteOp():
-                head = extents(op.x.type)[2].evaluate({}) // ROWS
-            case quant.QuantizeOp():
-                size = quant.BLOCK // ROWS
-            case _:
-                pass
-    return _Grain(head if exactly and head else size, head, exactly)
