@@ -101,10 +101,13 @@ def _all_in(atoms: Iterable[Atom], positive: set[str]) -> bool:
 def _refuted(d: Dim) -> bool:
     """Return whether `d` is negative for some values that are tried."""
     names = sorted(d.symbols)
-    return any(
-        d.evaluate({name: tried[i % len(tried)] for i, name in enumerate(names)}) < 0
-        for tried in _TRIED
-    )
+    for tried in _TRIED:
+        try:
+            if d.evaluate({name: tried[i % len(tried)] for i, name in enumerate(names)}) < 0:
+                return True
+        except ZeroDivisionError:
+            continue
+    return False
 
 
 def _functions(terms: Iterable[tuple[int, tuple[Atom, ...]]]) -> list[_Function]:
