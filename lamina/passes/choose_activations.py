@@ -49,6 +49,8 @@ def _quantise(op: nn.DotGeneralOp, known: dict[SSAValue, quant.QuantizeOp]) -> N
     if op.a not in known:
         quantize = known[op.a] = quant.QuantizeOp(op.a)
         inherit_source([quantize], [op])
+        for result, part in zip(quantize.results, "qds", strict=True):
+            result.name_hint = f"{op.a.name_hint}_{part}" if op.a.name_hint else None
         new.append(quantize)
     parts = known[op.a]
     rows = extents(weight.y.type)[0].evaluate({})

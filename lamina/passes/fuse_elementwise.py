@@ -12,7 +12,8 @@ from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, users
-from lamina.passes.kernels.anchors import POINTWISE, SIDE, is_map
+from lamina.passes.kernels.anchors import POINTWISE, SIDE
+from lamina.passes.kernels.rows import STATISTICS
 
 
 @dataclass(frozen=True)
@@ -27,28 +28,26 @@ class FuseElementwisePass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for call in calls_in(function.body.block):
-            following = users(call) if call.parent is not None else []
-            if len(following) == 1 and isinstance(user := following[0], nn.CallOp):
-                if user.parent is call.parent and _fits(groups, call, user):
-                    groups.merge(call, user)
+        for each in calls_in(function.body.block):
+            call = each if each.parent is not None else None
+            while call is not None and (user := _only_user(groups, call)) is not None:
+                call = groups.merge(call, user)
         groups.drop_unused()
+
+
+def _only_user(groups: Groups, call: nn.CallOp) -> nn.CallOp | None:
+    """Return the one call that uses a call's results, if it can compute them by itself."""
+    following = users(call)
+    if len(following) != 1 or not isinstance(user := following[0], nn.CallOp):
+        return None
+    return user if user.parent is call.parent and _fits(groups, call, user) else None
 
 
 def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
     first, second = groups.called(call), groups.called(user)
-    simple = all(isinstance(op, (*POINTWISE, *SIDE)) for op in body_ops(first))
-    if not simple or second.anchor.data != "rows" or not is_map(body_ops(first)):
+    maps = all(isinstance(op, (*POINTWISE, *SIDE)) for op in body_ops(first))
+    if not maps or second.anchor.data != "rows" or len({extents(y.type) for y in call.ys}) != 1:
         return False
     direct = all(y in user.xs for y in call.ys)
-    shapes = {extents(y.type) for y in call.ys}
-    return direct and _is_pointwise(second, shapes)
-
-
-def _is_pointwise(group: nn.GroupOp, shapes: set[tuple[object, ...]]) -> bool:
-    """Whether a row kernel goes through tensors of these shapes as they are."""
-    from lamina.passes.kernels.rows import STATISTICS
-
     known = (*POINTWISE, *SIDE, *STATISTICS)
-    ops = body_ops(group)
-    return all(isinstance(op, known) for op in ops) and len(shapes) == 1
+    return direct and all(isinstance(op, known) for op in body_ops(second))

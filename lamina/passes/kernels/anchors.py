@@ -18,7 +18,7 @@ from lamina.passes.kernels.dot_kernel import COLUMNS
 from lamina.passes.kernels.linear_kernel import is_linear
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of
-from lamina.passes.kernels.tiles import RULES, splits
+from lamina.passes.kernels.tiles import splits
 
 POINTWISE: tuple[type[Operation], ...] = (
     *maps.UNARY,
@@ -65,14 +65,6 @@ def is_product(op: Operation) -> bool:
 def has_statistics(ops: Sequence[Operation]) -> bool:
     """Whether any of the operations needs to know its row first."""
     return any(type(op) in STATISTICS for op in ops)
-
-
-def is_map(ops: Sequence[Operation]) -> bool:
-    """Whether operations map elements to elements, so that any kernel can compute them inline."""
-    known = (*RULES, nn.ReluOp, nn.SigmoidOp, nn.SiluOp, nn.GeluOp, cache.WriteOp)
-    return all(isinstance(op, known) and not is_product(op) for op in ops) and not has_statistics(
-        ops
-    )
 
 
 @dataclass(frozen=True)
