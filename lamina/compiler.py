@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lamina.errors import FormatError, InputError, LoweringError
 from lamina.frontend.model import Model, Weights
 from lamina.plugins import manager
+from lamina.progress import report
 from lamina.targets.artifact_lookup import ArtifactLookup
 from lamina.targets.base import Artifact, Executable, Target
 from lamina.targets.spec import parse_target, target_name, target_spec
@@ -260,10 +261,12 @@ def run_passes(
     """Change `module` by each pass in turn; `LoweringError` names the pass that fails."""
     from xdsl.passes import PassPipeline
 
-    current = "the passes"
+    current, done = "the passes", 0
 
     def observe(last: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
-        nonlocal current
+        nonlocal current, done
+        done += last is not None
+        report("running passes", done, len(passes))
         for observer in observers:
             observer(last, module, following)
         current = f"the pass {following.name}" if following else current

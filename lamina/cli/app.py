@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Final
+from functools import wraps
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -10,6 +11,7 @@ import lamina
 from lamina.cli.fetch import fetch
 from lamina.cli.generate import generate
 from lamina.cli.inspect import inspect
+from lamina.cli.interrupt import INTERRUPTED
 from lamina.cli.ops import ops
 from lamina.cli.opt import opt
 from lamina.cli.output import say
@@ -72,23 +74,36 @@ def root(
     """
 
 
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    # Typer's releases differ in what an interrupt ends with.
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+    return call
+
+
 for _command in COMMANDS:
-    app.command(name=_command.__name__)(_command)
+    app.command(name=_command.__name__)(_interruptible(_command))
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line on `arguments`, or the process's own, and exit with its code."""
-    given = sys.argv[1:] if arguments is None else arguments
-    if "--debug" in given:
-        app(args=given, prog_name="lamina")
+def execute(arguments: list[str]) -> None:
+    """Run the command line on `arguments`, and exit with its code."""
+    if "--debug" in arguments:
+        app(args=arguments, prog_name="lamina")
         return
     try:
-        app(args=given, prog_name="lamina")
+        app(args=arguments, prog_name="lamina")
     except LaminaError as error:
         say(f"error: {error}")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         say(f"error: {where}{error.strerror or error}")
+    except MemoryError:
+        say("error: there is not enough memory")
     except Exception as error:
         say(f"internal error: {type(error).__name__}: {error} (--debug shows the traceback)")
     sys.exit(1)

@@ -3,8 +3,8 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 
@@ -43,14 +43,27 @@ def say(text: str) -> None:
     print(printable(" ".join(text.split())), file=sys.stderr)
 
 
-def working(text: str) -> AbstractContextManager[object]:
-    """Show on a terminal that something long is being done, as long as the context lasts."""
+@contextmanager
+def working(text: str) -> Generator[None]:
+    """Show on a terminal that something long is being done, and how far it has come."""
     if not sys.stderr.isatty():
-        return nullcontext()
+        yield
+        return
     from rich.console import Console
-    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    return Console(stderr=True).status(escape(printable(text)))
+    from lamina.progress import listening
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(24))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(printable(text), total=None)
+
+        def show(work: str, done: int, total: int) -> None:
+            said = f"{printable(text)}: {work}, {done} of {total}"
+            progress.update(task, description=said, completed=done, total=total)
+
+        with listening(show):
+            yield
 
 
 def printable(text: str) -> str:

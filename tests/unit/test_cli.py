@@ -164,3 +164,25 @@ def test_importing_the_package_is_cheap() -> None:
 def test_the_package_has_no_other_names() -> None:
     with pytest.raises(AttributeError, match="'lamina' has no attribute 'nope'"):
         _ = lamina.nope
+
+
+INTERRUPTS = {
+    "while the commands are read": (
+        "class Stop:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())"
+    ),
+    "while a command runs": (
+        "from lamina.plugins import manager\n"
+        "def stop(*_): raise KeyboardInterrupt\n"
+        "manager.offers = stop"
+    ),
+}
+
+
+@pytest.mark.parametrize("when", INTERRUPTS)
+def test_an_interrupt_ends_quietly(when: str) -> None:
+    code = f"import sys\n{INTERRUPTS[when]}\nfrom lamina.cli import main; main(['targets'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

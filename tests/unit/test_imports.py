@@ -11,11 +11,12 @@ PACKAGE = ROOT / "lamina"
 ROOMS = ("dialects", "passes", "targets", "plugins", "frontend")
 
 LAYERS = ("dialects", "passes", "targets", "plugins", "compiler", "runtime", "cli")
-EVERYWHERE = {"errors", "knobs"}
+EVERYWHERE = {"errors", "knobs", "progress"}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
     "errors": {"errors"},
-    "knobs": EVERYWHERE,
+    "progress": {"progress"},
+    "knobs": {"knobs", "errors"},
     "frontend": {"frontend", "dialects", *EVERYWHERE},
 }
 for roof in ("plugins", "compiler", "runtime", "cli"):

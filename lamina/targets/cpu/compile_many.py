@@ -15,6 +15,7 @@ from struct import Struct
 from typing import IO, Final
 
 from lamina.errors import LoweringError
+from lamina.progress import report
 from lamina.targets.cpu.codegen import compile_text
 from lamina.targets.cpu.features import CpuFeatures
 
@@ -48,6 +49,7 @@ def compile_many(texts: Sequence[str], features: CpuFeatures, jobs: int) -> list
     try:
         for index in _taken(todo):
             objects[index] = compile_text(texts[index], features)
+            report("compiling kernels", len(objects), len(texts))
     finally:
         for _ in _taken(todo):
             pass

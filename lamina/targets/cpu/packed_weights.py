@@ -8,6 +8,7 @@ from typing import Any
 
 from lamina import knobs
 from lamina.errors import LoweringError
+from lamina.progress import report
 from lamina.targets.artifact_store import code_stamp, digest_of
 from lamina.targets.cpu.memory import Array, allocate
 from lamina.targets.cpu.packed_image import Layout, lay_out, read_image, write_image
@@ -55,6 +56,7 @@ def _pack(layout: Layout, prepare: bytes, weights: Mapping[str, Any]) -> Array:
                 f"@forward takes {place.dtype} {place.shape}"
             )
         place[...] = array
+        report("packing weights", len(layout.specs) - len(places), len(layout.specs))
     if places:
         raise LoweringError(f"@prepare does not give {min(places)!r}, which @forward takes")
     return image
