@@ -17,7 +17,7 @@ from lamina.passes.kernels.attention_kernel import piece_of
 from lamina.passes.kernels.dot_kernel import COLUMNS
 from lamina.passes.kernels.linear_kernel import is_linear
 from lamina.passes.kernels.row_kernel import WIDEST
-from lamina.passes.kernels.rows import STATISTICS, chunk_of
+from lamina.passes.kernels.rows import COMBINE, STATISTICS, chunk_of
 from lamina.passes.kernels.tiles import splits
 
 POINTWISE: tuple[type[Operation], ...] = (
@@ -46,10 +46,15 @@ def anchor_of(op: Operation) -> str:
             return "linear"
         case nn.DotGeneralOp():
             return "linear" if is_linear(op) else "dot"
-        case nn.ReduceOp() if values(op.dims) != (len(extents(op.x.type)) - 1,):
+        case nn.ReduceOp() if not _is_row_fold(op):
             return "reduce"
         case _:
             return "rows"
+
+
+def _is_row_fold(op: nn.ReduceOp) -> bool:
+    """Whether a reduction gives a number a row, and is done where the row is."""
+    return values(op.dims) == (len(extents(op.x.type)) - 1,) and op.kind.data in COMBINE
 
 
 def group_anchor(ops: Sequence[Operation]) -> str:

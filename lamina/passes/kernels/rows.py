@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, IntegerType, f32
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerType, f32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
@@ -71,6 +71,23 @@ def neutral(kind: str, element: object) -> float:
     bits = element.width.data
     extremes = {"max": -(2 ** (bits - 1)), "min": 2 ** (bits - 1) - 1}
     return extremes.get(kind, NEUTRAL[kind][1])
+
+
+def accumulator(element: Attribute) -> Attribute:
+    """Return the type that elements are brought together in: f32 for narrower floats."""
+    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
+
+
+def wide(tiles: Tiles, value: SSAValue, index: Index) -> SSAValue:
+    """Return a tile of `value` in the type that its elements are brought together in."""
+    return tiles.emit.cast(tiles.tile_of(value, index), accumulator(nn.element(value)))
+
+
+def single(tiles: Tiles, value: SSAValue, index: Index) -> SSAValue:
+    """Return a tile of `value` as f32; LoweringError if it is of another wide type."""
+    if accumulator(nn.element(value)) != f32:
+        raise LoweringError(f"a row of {nn.element(value)} has no kernel")
+    return wide(tiles, value, index)
 
 
 def over_row(
@@ -150,7 +167,7 @@ def _rms_statistics(tiles: Tiles, op: nn.RmsNormOp, row: Index, chunk: int) -> t
     emit, extent = tiles.emit, extents(op.x.type)[-1]
 
     def square(span: Span) -> SSAValue:
-        x = tiles.tile_of(op.x, (*row, span))
+        x = single(tiles, op.x, (*row, span))
         return emit.binary(arith.MulfOp, x, x)
 
     total = fold_row(tiles, extent, chunk, "add", square)
@@ -170,9 +187,9 @@ def _count(tiles: Tiles, extent: Dim) -> SSAValue:
 @rule(nn.RmsNormOp)
 def _rms_norm(tiles: Tiles, op: nn.RmsNormOp, index: Index, _: SSAValue) -> SSAValue:
     emit = tiles.emit
-    x = emit.binary(arith.MulfOp, tiles.tile_of(op.x, index), _per_row(tiles, op, 0, index))
-    w = emit.broadcast(tiles.tile_of(op.w, index[-1:]), [len(index) - 1], sizes(index))
-    return emit.binary(arith.MulfOp, x, w)
+    x = emit.binary(arith.MulfOp, single(tiles, op.x, index), _per_row(tiles, op, 0, index))
+    w = emit.broadcast(single(tiles, op.w, index[-1:]), [len(index) - 1], sizes(index))
+    return emit.cast(emit.binary(arith.MulfOp, x, w), nn.element(op.y))
 
 
 @statistics(nn.LayerNormOp)
@@ -181,12 +198,12 @@ def _layer_statistics(
 ) -> tuple[SSAValue, ...]:
     emit, extent = tiles.emit, extents(op.x.type)[-1]
     count = _count(tiles, extent)
-    total = fold_row(tiles, extent, chunk, "add", lambda span: tiles.tile_of(op.x, (*row, span)))
+    total = fold_row(tiles, extent, chunk, "add", lambda span: single(tiles, op.x, (*row, span)))
     mean = emit.binary(arith.DivfOp, total, count)
 
     def squared(span: Span) -> SSAValue:
         index = (*row, span)
-        x = tiles.tile_of(op.x, index)
+        x = single(tiles, op.x, index)
         d = emit.binary(arith.SubfOp, x, spread(tiles, mean, index))
         return emit.binary(arith.MulfOp, d, d)
 
@@ -199,10 +216,10 @@ def _layer_statistics(
 @rule(nn.LayerNormOp)
 def _layer_norm(tiles: Tiles, op: nn.LayerNormOp, index: Index, _: SSAValue) -> SSAValue:
     emit, last = tiles.emit, [len(index) - 1]
-    x = emit.binary(arith.SubfOp, tiles.tile_of(op.x, index), _per_row(tiles, op, 0, index))
+    x = emit.binary(arith.SubfOp, single(tiles, op.x, index), _per_row(tiles, op, 0, index))
     x = emit.binary(arith.MulfOp, x, _per_row(tiles, op, 1, index))
-    w, b = (emit.broadcast(tiles.tile_of(v, index[-1:]), last, sizes(index)) for v in (op.w, op.b))
-    return emit.fma(x, w, b)
+    w, b = (emit.broadcast(single(tiles, v, index[-1:]), last, sizes(index)) for v in (op.w, op.b))
+    return emit.cast(emit.fma(x, w, b), nn.element(op.y))
 
 
 @statistics(nn.SoftmaxOp)
@@ -212,7 +229,7 @@ def _softmax_statistics(
     extent = extents(op.x.type)[-1]
     if op.axis.value.data != len(extents(op.x.type)) - 1:
         raise LoweringError("a softmax kernel takes the last axis")
-    largest = fold_row(tiles, extent, chunk, "max", lambda span: tiles.tile_of(op.x, (*row, span)))
+    largest = fold_row(tiles, extent, chunk, "max", lambda span: single(tiles, op.x, (*row, span)))
 
     def power(span: Span) -> SSAValue:
         return _shifted_exp(tiles, op, (*row, span), largest)
@@ -222,14 +239,15 @@ def _softmax_statistics(
 
 def _shifted_exp(tiles: Tiles, op: nn.SoftmaxOp, index: Index, largest: SSAValue) -> SSAValue:
     emit = tiles.emit
-    shifted = emit.binary(arith.SubfOp, tiles.tile_of(op.x, index), spread(tiles, largest, index))
+    shifted = emit.binary(arith.SubfOp, single(tiles, op.x, index), spread(tiles, largest, index))
     return emit.add(math.ExpOp(shifted))
 
 
 @rule(nn.SoftmaxOp)
 def _softmax(tiles: Tiles, op: nn.SoftmaxOp, index: Index, _: SSAValue) -> SSAValue:
     power = _shifted_exp(tiles, op, index, tiles.statistics[op][0])
-    return tiles.emit.binary(arith.DivfOp, power, _per_row(tiles, op, 1, index))
+    y = tiles.emit.binary(arith.DivfOp, power, _per_row(tiles, op, 1, index))
+    return tiles.emit.cast(y, nn.element(op.y))
 
 
 @statistics(nn.ReduceOp)
@@ -237,10 +255,10 @@ def _reduce_statistics(
     tiles: Tiles, op: nn.ReduceOp, row: Index, chunk: int
 ) -> tuple[SSAValue, ...]:
     shape = extents(op.x.type)
-    kind, element = op.kind.data, nn.element(op.x)
+    kind, element = op.kind.data, accumulator(nn.element(op.x))
     if tile.values(op.dims) != (len(shape) - 1,) or kind not in COMBINE:
         raise LoweringError(f"a row kernel reduces the last dimension by one of {list(COMBINE)}")
-    read = lambda span: tiles.tile_of(op.x, (*row, span))  # noqa: E731
+    read = lambda span: wide(tiles, op.x, (*row, span))  # noqa: E731
     return (fold_row(tiles, shape[-1], chunk, kind, read, element),)
 
 
@@ -248,4 +266,5 @@ def _reduce_statistics(
 def _reduced(tiles: Tiles, op: nn.ReduceOp, index: Index, _: SSAValue) -> SSAValue:
     if op not in tiles.statistics:
         raise LoweringError(f"{op.name} needs its row's statistics first")
-    return tiles.emit.reshape(tiles.statistics[op][0], sizes(index))
+    total = tiles.emit.cast(tiles.statistics[op][0], nn.element(op.y))
+    return tiles.emit.reshape(total, sizes(index))
