@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy_llama import Made
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -16,10 +17,11 @@ Arrays = Mapping[str, np.ndarray]
 def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) -> np.ndarray:
     """The logits after each token: [n, vocab]."""
     heads, eps = settings["n_head"], settings.get("layer_norm_epsilon", 1e-5)
-    w = {name.removeprefix("transformer."): a.astype(np.float64) for name, a in weights.items()}
+    own = {name.removeprefix("transformer."): name for name in weights}
+    w = Made(own, lambda name: weights[own[name]].astype(np.float64))
     n, width = len(tokens), settings["n_embd"]
     unseen = np.triu(np.ones((n, n), bool), 1)
-    x = w["wte.weight"][list(tokens)] + w["wpe.weight"][:n]
+    x = weights[own["wte.weight"]][list(tokens)].astype(np.float64) + w["wpe.weight"][:n]
     for layer in range(settings["n_layer"]):
         h = layer_norm(x, w, f"h.{layer}.ln_1", eps)
         joined = linear(h, w, f"h.{layer}.attn.c_attn").reshape(n, 3, heads, width // heads)

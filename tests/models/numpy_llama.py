@@ -4,7 +4,7 @@ Weights are arrays under Hugging Face's names, settings are those of config.json
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,12 @@ def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) 
     kv_heads = settings.get("num_key_value_heads", heads)
     size = settings.get("head_dim") or settings["hidden_size"] // heads
     eps = settings["rms_norm_eps"]
-    w = {name: array.astype(np.float64) for name, array in weights.items()}
+    w = Made(weights, lambda name: weights[name].astype(np.float64))
     turns = np.outer(np.arange(len(tokens)), frequencies(settings, size))
     if "rope_freqs.weight" in w:
         turns = turns / w["rope_freqs.weight"]
     unseen = np.triu(np.ones((len(tokens), len(tokens)), bool), 1)
-    x = w["model.embed_tokens.weight"][list(tokens)]
+    x = weights["model.embed_tokens.weight"][list(tokens)].astype(np.float64)
     for layer in range(settings["num_hidden_layers"]):
         at = f"model.layers.{layer}"
         h = rms_norm(x, w[f"{at}.input_layernorm.weight"], eps)
@@ -55,7 +55,8 @@ def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) 
         h = gate / (1 + np.exp(-gate)) * linear(h, w, f"{at}.mlp.up_proj")
         x = x + linear(h, w, f"{at}.mlp.down_proj")
     x = rms_norm(x, w["model.norm.weight"], eps)
-    return x @ w.get("lm_head.weight", w["model.embed_tokens.weight"]).T
+    tied = "lm_head.weight" not in w
+    return x @ w["model.embed_tokens.weight" if tied else "lm_head.weight"].T
 
 
 def linear(x: np.ndarray, w: Arrays, name: str) -> np.ndarray:
@@ -101,20 +102,43 @@ def rotated(x: np.ndarray, turns: np.ndarray) -> np.ndarray:
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
 
-def from_gguf(tensors: Arrays, heads: int, kv_heads: int) -> dict[str, np.ndarray]:
+def from_gguf(tensors: Arrays, heads: int, kv_heads: int) -> Arrays:
     """The same weights under Hugging Face's names, q and k rows back in halves."""
-    found: dict[str, np.ndarray] = {}
-    for name, array in tensors.items():
-        *place, node, kind = name.split(".")
-        if node in ("attn_q", "attn_k"):
-            count = heads if node == "attn_q" else kv_heads
-            pairs = array.reshape(count, -1, 2, *array.shape[1:])
-            rows = pairs.swapaxes(1, 2).reshape(array.shape)
-        else:
-            rows = array
-        at = f"model.layers.{place[1]}." if place else ""
-        found[f"{at}{GGUF_NAMES.get(node, node)}.{kind}"] = rows
-    return found
+    names = {named_by_gguf(name): name for name in tensors}
+
+    def make(name: str) -> np.ndarray:
+        array, node = tensors[names[name]], names[name].split(".")[-2]
+        if node not in ("attn_q", "attn_k"):
+            return array
+        count = heads if node == "attn_q" else kv_heads
+        pairs = array.reshape(count, -1, 2, *array.shape[1:])
+        return pairs.swapaxes(1, 2).reshape(array.shape)
+
+    return Made(names, make)
+
+
+def named_by_gguf(name: str) -> str:
+    *place, node, kind = name.split(".")
+    at = f"model.layers.{place[1]}." if place else ""
+    return f"{at}{GGUF_NAMES.get(node, node)}.{kind}"
+
+
+class Made(Mapping[str, np.ndarray]):
+    """Arrays that are made anew when they are asked for, so that few are in memory at a time."""
+
+    def __init__(self, names: Mapping[str, object], make: Callable[[str], np.ndarray]) -> None:
+        self.names, self.make = names, make
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.names:
+            raise KeyError(name)
+        return self.make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 def dequantized(kind: str, raw: np.ndarray) -> np.ndarray:
@@ -123,15 +147,21 @@ def dequantized(kind: str, raw: np.ndarray) -> np.ndarray:
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if kind in ("f32", "f16"):
         return raw.view({"f32": np.float32, "f16": np.float16}[kind])
-    size = {"q8_0": 34, "q4_0": 18, "q4_1": 20}[kind]
-    blocks = raw.reshape(raw.shape[0], -1, size)
+    per_byte = {"q8_0": 32 / 34, "q4_0": 32 / 18, "q4_1": 32 / 20}[kind]
+    found = np.empty((raw.shape[0], round(raw.shape[1] * per_byte)))
+    for start in range(0, raw.shape[0], 1024):
+        rows = raw[start : start + 1024]
+        found[start : start + 1024] = of_blocks(kind, rows).reshape(rows.shape[0], -1)
+    return found
+
+
+def of_blocks(kind: str, raw: np.ndarray) -> np.ndarray:
+    blocks = raw.reshape(raw.shape[0], -1, {"q8_0": 34, "q4_0": 18, "q4_1": 20}[kind])
     scale = blocks[..., :2].copy().view(np.float16).astype(np.float64)
     if kind == "q8_0":
-        quants = blocks[..., 2:].view(np.int8).astype(np.float64)
-        return (scale * quants).reshape(raw.shape[0], -1)
+        return scale * blocks[..., 2:].view(np.int8)
     nibbles = blocks[..., -16:]
     quants = np.concatenate([nibbles & 15, nibbles >> 4], axis=-1).astype(np.float64)
     if kind == "q4_0":
-        return (scale * (quants - 8)).reshape(raw.shape[0], -1)
-    least = blocks[..., 2:4].copy().view(np.float16).astype(np.float64)
-    return (scale * quants + least).reshape(raw.shape[0], -1)
+        return scale * (quants - 8)
+    return scale * quants + blocks[..., 2:4].copy().view(np.float16).astype(np.float64)

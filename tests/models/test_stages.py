@@ -84,7 +84,7 @@ def test_every_stage_prints_to_the_text_it_was_read_from(
     replays: dict[str, Replay], name: str
 ) -> None:
     stages = replays[name].stages
-    assert list(stages)[0] == "000-import"
+    assert next(iter(stages)) == "000-import"
     assert len(stages) >= 15
     assert [stage for stage, found in stages.items() if not found["text"]] == []
 
