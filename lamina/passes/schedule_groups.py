@@ -10,7 +10,6 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from lamina.dialects import cache, nn, quant
-from lamina.dialects.dims import Dim
 from lamina.dialects.quant import ROWS
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import ScheduleAttr, values
@@ -49,38 +48,37 @@ class ScheduleGroupsPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        self._block(groups, function.body.block, None)
+        self._block(groups, function.body.block, small=False)
         groups.drop_unused()
 
-    def _block(self, groups: Groups, block: Block, few: Dim | None) -> None:
+    def _block(self, groups: Groups, block: Block, *, small: bool) -> None:
         for op in block.ops:
             if isinstance(op, nn.SwitchOp):
                 bounds = (*values(op.bounds), None)
                 for bound, branch in zip(bounds, op.branches, strict=True):
-                    small = bound is not None and bound <= self.few_rows
-                    self._block(groups, branch.block, Dim.of(op.value.data) if small else None)
+                    few = bound is not None and bound <= self.few_rows
+                    self._block(groups, branch.block, small=few)
         for call in calls_in(block):
-            self._call(groups, call, few)
+            self._call(groups, call, small=small)
 
-    def _call(self, groups: Groups, call: nn.CallOp, few: Dim | None) -> None:
+    def _call(self, groups: Groups, call: nn.CallOp, *, small: bool) -> None:
         group = groups.called(call)
         name = group.sym_name.data
         match group.anchor.data:
             case "linear":
-                name = groups.scheduled(name, self._linear(group, few))
+                name = groups.scheduled(name, self._linear(group, small=small))
             case "dot":
                 name = groups.scheduled(name, ScheduleAttr.of(m=self.rows, n=self.few))
-            case "attention" if few is not None and _work(group) != self.few_rows:
+            case "attention" if small and _work(group) != self.few_rows:
                 name = groups.copy(name, (name, "block", self.few_rows), self._small_work)
             case _:
                 return
         call.callee = type(call.callee)(name)
 
-    def _linear(self, group: nn.GroupOp, few: Dim | None) -> ScheduleAttr:
+    def _linear(self, group: nn.GroupOp, *, small: bool) -> ScheduleAttr:
         ops = body_ops(group)
         products = [op for op in ops if isinstance(op, PRODUCTS)]
         shape = shape_of(next(op for op in products if is_linear(op)))
-        small = few is not None and shape.rows == few
         most = (self.few if small else self.many) // ROWS // len(products)
         if any(isinstance(op, cache.WriteOp) for op in ops):
             most = min(most, self.written // ROWS)
