@@ -1,7 +1,8 @@
 """`lamina generate`: write text."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,9 +14,10 @@ from lamina.cli.options import (
     TargetOption,
     ThreadsOption,
 )
-from lamina.cli.output import emit_json, working
+from lamina.cli.output import emit_json, first_line, for_terminal, say, working
 
 if TYPE_CHECKING:
+    from lamina.runtime.completion import Completion
     from lamina.runtime.llm import LLM
 
 Prompt = str | list[int]
@@ -48,6 +50,9 @@ def generate(
             metavar="P", help="Leave out tokens less probable than P times the likeliest."
         ),
     ] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Above 1 makes tokens that came already less likely.")
+    ] = 1.0,
     seed: Annotated[
         int, typer.Option(metavar="N", help="The same seed makes the same choices.")
     ] = 0,
@@ -56,8 +61,17 @@ def generate(
         typer.Option(metavar="TEXT", show_default=False, help="End before this text; repeatable."),
     ] = None,
     chat: Annotated[
-        bool, typer.Option("--chat", help="Wrap the prompt as a user's message to the model.")
+        bool, typer.Option("--chat", help="Wrap each prompt as a user's message to the model.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Leave out the line of timings.")
+    ] = False,
+    cache_tokens: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="Tokens of all prompts and answers that memory is kept for."
+        ),
+    ] = 4096,
     activations: Annotated[
         str,
         typer.Option(
@@ -71,6 +85,8 @@ def generate(
     debug: DebugOption = False,
 ) -> None:
     """Write text that goes on from a prompt, as it comes.
+
+    Several prompts are served together. A line of timings goes to standard error.
 
     Examples:
 
@@ -86,21 +102,37 @@ def generate(
     from lamina.runtime.llm import LLM
 
     with working(f"Preparing {path.name} for {target}"):
-        llm = LLM(path, target=target, threads=threads, activations=activations, dump=dump_ir)
+        llm = LLM(
+            path,
+            target=target,
+            threads=threads,
+            cache_tokens=cache_tokens,
+            activations=activations,
+            dump=dump_ir,
+        )
     sampling = {
         "max_new_tokens": max_new_tokens,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
         "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
         "seed": seed,
         "stop": stop or [],
     }
     prompts = [_as_message(llm, text) for text in prompt] if chat else list[Prompt](prompt)
-    if json or len(prompts) > 1:
-        _print_whole(llm, prompts, sampling, str(path) if json else None)
+    if json:
+        done = _write(llm, prompts, sampling)
+        emit_json({"model": str(path), "completions": [asdict(each) for each in done]})
+        return
+    if len(prompts) == 1:
+        done = [_print_as_it_comes(llm, prompts[0], sampling)]
     else:
-        _print_as_it_comes(llm, prompts[0], sampling)
+        done = _write(llm, prompts, sampling)
+        for number, (text, completion) in enumerate(zip(prompt, done, strict=True), 1):
+            print(f"== {number}: {first_line(text)}\n{for_terminal(completion.text)}\n")
+    if not quiet:
+        say(timings_of(done))
 
 
 def _as_message(llm: "LLM", text: str) -> Prompt:
@@ -108,21 +140,37 @@ def _as_message(llm: "LLM", text: str) -> Prompt:
     return llm.tokenizer.encode_chat([{"role": "user", "content": text}])
 
 
-def _print_as_it_comes(llm: "LLM", prompt: Prompt, sampling: dict[str, Any]) -> None:
+def _print_as_it_comes(llm: "LLM", prompt: Prompt, sampling: dict[str, Any]) -> "Completion":
+    pieces = llm.stream(prompt, **sampling)
     try:
-        for piece in llm.stream(prompt, **sampling):
-            print(piece, end="", flush=True)
+        with working("Reading the prompt"):
+            piece = next(pieces)
+        while True:
+            print(for_terminal(piece), end="", flush=True)
+            piece = next(pieces)
+    except StopIteration as end:
+        return cast("Completion", end.value)
     finally:
         print(flush=True)
 
 
-def _print_whole(
-    llm: "LLM", prompts: list[Prompt], sampling: dict[str, Any], model: str | None
-) -> None:
-    with working("Generating"):
-        done = llm.generate(prompts, **sampling)
-    if model is not None:
-        emit_json({"model": model, "completions": [asdict(each) for each in done]})
-        return
-    for number, completion in enumerate(done, 1):
-        print(f"== {number}\n{completion.text}\n")
+def _write(llm: "LLM", prompts: list[Prompt], sampling: dict[str, Any]) -> "list[Completion]":
+    with working("Writing"):
+        return llm.generate(prompts, **sampling)
+
+
+def timings_of(done: "Sequence[Completion]") -> str:
+    """Return how long loading, compiling, and tokens of all completions together took."""
+    every = [each.timings for each in done]
+    read = sum(each["prompt_tokens"] for each in every)
+    new = sum(each["new_tokens"] - 1 for each in every)
+    parts = [
+        f"load {every[0]['load_s']:.2f} s, compile {every[0]['compile_s']:.2f} s",
+        _rate("prefill", int(read), max(each["prefill_s"] for each in every)),
+        _rate("decode", int(new), max(each["decode_s"] for each in every)),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _rate(name: str, tokens: int, seconds: float) -> str:
+    return f"{name} {tokens} tokens at {tokens / seconds:.1f} tok/s" if tokens and seconds else ""

@@ -5,7 +5,11 @@ import math
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from textwrap import shorten
+from typing import Any, Final, cast
+from unicodedata import category
+
+_HEADING: Final = 60
 
 
 def emit_json(value: Mapping[str, Any]) -> None:
@@ -69,6 +73,19 @@ def working(text: str) -> Generator[None]:
 def printable(text: str) -> str:
     """Escape what could steer a terminal: names in files are not to be trusted."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def for_terminal(text: str) -> str:
+    """Escape what could steer a terminal in text of several lines; a file gets it as it is."""
+    if not sys.stdout.isatty():
+        return text
+    steering = (c for c in text if c not in "\n\t" and category(c) == "Cc")
+    return text.translate({ord(c): printable(c) for c in steering})
+
+
+def first_line(text: str) -> str:
+    """Return the beginning of a text, short enough for a heading."""
+    return printable(shorten(text, _HEADING, placeholder="…"))
 
 
 def megabytes(size: int) -> str:

@@ -1,4 +1,5 @@
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def test_stages_are_dumped(folder: Path, command: Command, tmp_path: Path) -> No
     dump = ("--dump-ir", tmp_path / "stages")
     assert command("generate", folder, "-p", "Hi", "-n", 1, *REFERENCE, *dump)[0] == 0
     (stage,) = (tmp_path / "stages").glob("000-*.mlir")
-    code, out, err = command("generate", stage, "-p", "Hi", "-n", 2, *REFERENCE)
+    code, out, err = command("generate", stage, "-p", "Hi", "-n", 2, "--quiet", *REFERENCE)
     assert (code, err) == (0, "")
     assert out == command("generate", folder, "-p", "Hi", "-n", 2, *REFERENCE)[1]
+
+
+def test_timings_are_one_line_of_errors(folder: Path, command: Command) -> None:
+    _, _, err = command("generate", folder, "-p", "Hi", "-n", 3, *REFERENCE)
+    line = r"load [\d.]+ s, compile [\d.]+ s, prefill \d+ tokens at [\d.]+ tok/s, decode 2 tokens at [\d.]+ tok/s\n"
+    assert re.fullmatch(line, err)
+
+
+def test_several_prompts_have_headings(folder: Path, command: Command) -> None:
+    one, two = lamina.LLM(folder, "reference").generate(["One", "Two"], max_new_tokens=3)
+    _, out, _ = command("generate", folder, "-p", "One", "-p", "Two", "-n", 3, *REFERENCE)
+    assert out == f"== 1: One\n{one.text}\n\n== 2: Two\n{two.text}\n\n"
+
+
+def test_a_cache_that_is_too_small_is_named(folder: Path, command: Command) -> None:
+    code, _, err = command("generate", folder, "-p", "Hi", "--cache-tokens", 16, *REFERENCE)
+    assert code == 1
+    assert "the cache has 16 positions in all" in err
