@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
-from lamina.passes.kernels import maps, pages, weights  # noqa: F401  (their tile rules)
+from lamina.passes.kernels import joins, maps, pages, weights  # noqa: F401  (their tile rules)
 from lamina.passes.kernels.attention_kernel import build_attention
 from lamina.passes.kernels.dot_kernel import build_dot
 from lamina.passes.kernels.linear_kernel import build_linear

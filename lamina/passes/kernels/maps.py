@@ -168,13 +168,14 @@ def _stride(tiles: Tiles, sub: Subscript, start: Dim, step: int, extent: Dim) ->
     if isinstance(sub, Span) and step == 1:
         first = emit.add(arith.AddiOp(sub.start, offset))
         return Span(first, sub.size, sub.inside, None if sub.inside else emit.extent(extent))
-    indices = _indices(tiles, sub)
+    indices = indices_of(tiles, sub)
     scaled = emit.binary(arith.MuliOp, indices, emit.full(step, IndexType(), [sub.size]))
     shifted = emit.binary(arith.AddiOp, scaled, emit.add(tile.SplatOp(offset, [sub.size])))
     return Rows(shifted, sub.size, sub.inside)
 
 
-def _indices(tiles: Tiles, sub: Subscript) -> SSAValue:
+def indices_of(tiles: Tiles, sub: Subscript) -> SSAValue:
+    """Return where the elements of a subscript are: [size] index."""
     if isinstance(sub, Rows):
         return sub.indices
     emit = tiles.emit
@@ -259,7 +260,7 @@ def _merge_rows(tiles: Tiles, outer: tuple[Dim, ...], index: Index) -> Subscript
     total = emit.full(0, IndexType(), [size])
     for dim, sub in zip(outer, index, strict=True):
         scaled = emit.binary(arith.MuliOp, total, emit.add(tile.SplatOp(emit.extent(dim), [size])))
-        step = _indices(tiles, sub)
+        step = indices_of(tiles, sub)
         if sub.size == 1:
             step = emit.broadcast(step, [0], [size])
         total = emit.binary(arith.AddiOp, scaled, step)
@@ -269,61 +270,62 @@ def _merge_rows(tiles: Tiles, outer: tuple[Dim, ...], index: Index) -> Subscript
 @rule(nn.GatherOp)
 def _gather(tiles: Tiles, op: nn.GatherOp, index: Index, _: SSAValue) -> SSAValue:
     axis, rank = op.axis.value.data, len(extents(op.indices.type))
-    where, rest = index[:rank], index[rank:]
+    lead, where, rest = index[:axis], index[axis : axis + rank], index[axis + rank :]
     count = prod(sub.size for sub in where)
-    if axis != 0 or count != max((1, *(sub.size for sub in where))):
-        raise LoweringError("a fused gather takes rows along axis 0, by one dimension of ids")
+    if count != max((1, *(sub.size for sub in where))):
+        raise LoweringError("a fused gather takes rows by one dimension of ids")
     ids = tiles.emit.reshape(tiles.tile_of(op.indices, where), [count])
-    rows = check_rows(tiles, ids, extents(op.x.type)[0], source_of(op))
-    return tiles.emit.reshape(tiles.tile_of(op.x, (Rows(rows, count), *rest)), sizes(index))
+    rows = check_rows(tiles, ids, extents(op.x.type)[axis], source_of(op))
+    found = tiles.tile_of(op.x, (*lead, Rows(rows, count), *rest))
+    return tiles.emit.reshape(found, sizes(index))
+
+
+def turns_whole_heads(op: nn.RopeOp) -> bool:
+    """Whether a rotation is done on whole heads only: of halves, or of a part of a head."""
+    rotated = extents(op.cos.type)[1] * 2
+    return op.interleaved is None or rotated != extents(op.x.type)[2]
 
 
 @rule(nn.RopeOp)
 def _rope(tiles: Tiles, op: nn.RopeOp, index: Index, _: SSAValue) -> SSAValue:
-    x = tiles.tile_of(op.x, index)
-    rotated = extents(op.cos.type)[1].evaluate({}) * 2
-    width = extents(op.x.type)[2].evaluate({})
-    _, heads, size = sizes(index)
+    emit = tiles.emit
+    rows, heads, size = sizes(index)
     if heads != 1:
         raise LoweringError("a fused rope takes one head at a time")
-    if op.interleaved is not None and rotated == width:
-        return _rope_pairs(tiles, op, index, x)
-    if size != width:
+    if turns_whole_heads(op) and extents(op.x.type)[2] != size:
         raise LoweringError("a fused rope of halves takes whole heads")
-    return _rope_halves(tiles, op, index, x)
+    x = emit.reshape(tiles.tile_of(op.x, index), [rows, size])
+    turned, span = size, cast("Span", index[2])
+    where = Span(emit.over(span.start, 2), size // 2, span.inside)
+    if turns_whole_heads(op):
+        turned = extents(op.cos.type)[1].evaluate({}) * 2
+        where = Span(emit.index(0), turned // 2, inside=True)
+    first = x if turned == size else emit.add(tile.SliceOp(x, [0, 0], [rows, turned]))
+    turn = _turn_halves if op.interleaved is None else _turn_pairs
+    y = turn(tiles, op, first, (index[0], where))
+    if turned < size:
+        rest = emit.add(tile.SliceOp(x, [0, turned], [rows, size - turned]))
+        y = emit.add(tile.JoinOp([y, rest], 1))
+    return emit.reshape(y, sizes(index))
 
 
-def _rope_pairs(tiles: Tiles, op: nn.RopeOp, index: Index, x: SSAValue) -> SSAValue:
+def _turn_pairs(tiles: Tiles, op: nn.RopeOp, x: SSAValue, where: Index) -> SSAValue:
     emit = tiles.emit
-    rows, _, size = sizes(index)
-    span = cast("Span", index[2])
-    pairs = emit.reshape(x, [rows, size // 2, 2])
+    rows, size = tile.shape_of(x.type)
+    half = [rows, size // 2]
+    pairs = emit.reshape(x, [*half, 2])
     a, b = (
-        emit.reshape(
-            emit.add(tile.SliceOp(pairs, [0, 0, k], [rows, size // 2, 1])), [rows, size // 2]
-        )
-        for k in (0, 1)
+        emit.reshape(emit.add(tile.SliceOp(pairs, [0, 0, k], [*half, 1])), half) for k in (0, 1)
     )
-    where = (index[0], Span(emit.over(span.start, 2), size // 2, span.inside))
-    turned = _turn(tiles, op, a, b, where)
-    parts = [emit.reshape(part, [rows, size // 2, 1]) for part in turned]
-    return emit.reshape(emit.add(tile.JoinOp(parts, 2)), sizes(index))
+    parts = [emit.reshape(part, [*half, 1]) for part in _turn(tiles, op, a, b, where)]
+    return emit.reshape(emit.add(tile.JoinOp(parts, 2)), [rows, size])
 
 
-def _rope_halves(tiles: Tiles, op: nn.RopeOp, index: Index, x: SSAValue) -> SSAValue:
+def _turn_halves(tiles: Tiles, op: nn.RopeOp, x: SSAValue, where: Index) -> SSAValue:
     emit = tiles.emit
-    rows, _, size = sizes(index)
-    half = extents(op.cos.type)[1].evaluate({})
-    flat = emit.reshape(x, [rows, size])
-    where = (index[0], Span(emit.index(0), half, inside=True))
-    if op.interleaved is None:
-        a, b = (emit.add(tile.SliceOp(flat, [0, k], [rows, half])) for k in (0, half))
-        parts = list(_turn(tiles, op, a, b, where))
-    else:
-        raise LoweringError("a partly rotated head of adjacent pairs has no tile rule")
-    if size > 2 * half:
-        parts.append(emit.add(tile.SliceOp(flat, [0, 2 * half], [rows, size - 2 * half])))
-    return emit.reshape(emit.add(tile.JoinOp(parts, 1)), sizes(index))
+    rows, size = tile.shape_of(x.type)
+    a, b = (emit.add(tile.SliceOp(x, [0, k], [rows, size // 2])) for k in (0, size // 2))
+    return emit.add(tile.JoinOp(list(_turn(tiles, op, a, b, where)), 1))
 
 
 def _turn(

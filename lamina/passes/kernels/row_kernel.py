@@ -10,6 +10,7 @@ from lamina.dialects import cache, nn, quant, tile
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.maps import turns_whole_heads
 from lamina.passes.kernels.rows import chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
 
@@ -54,8 +55,8 @@ def build_rows(group: nn.GroupOp, name: str) -> tile.KernelOp:
 
 
 def _chunk(kernel: Kernel, extent: Dim) -> int:
-    """How many columns are finished at once: a whole head, where its halves are rotated."""
-    ropes = [op for op in kernel.ops if isinstance(op, nn.RopeOp) and op.interleaved is None]
+    """How many columns are finished at once: a whole head, where it is rotated as one."""
+    ropes = [op for op in kernel.ops if isinstance(op, nn.RopeOp) and turns_whole_heads(op)]
     if ropes:
         return extents(ropes[0].x.type)[-1].evaluate({})
     return chunk_of(extent, WIDEST)
