@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from lamina.errors import InputError
+from lamina.passes.decompose_composites import DecomposeCompositesPass
 from lamina.passes.decompose_math import DecomposeMathPass
 from lamina.passes.fold_duplicates import FoldDuplicatesPass
 from lamina.passes.fuse_attention import FuseAttentionPass
@@ -57,6 +58,7 @@ FUSION: Steps = (
     Extension("import"),
     FoldDuplicatesPass(),
     FuseAttentionPass(),
+    DecomposeCompositesPass(only=("nn.attention",)),
     Extension("fusion"),
 )
 """From an importer's plain graph to one of composites."""
