@@ -21,16 +21,16 @@ class CpuTarget(Target):
     """Native code for this machine, through LLVM.
 
     `features` is a level of instruction sets, or "auto" for the best that the machine has.
-    `activations` is "auto" (8-bit where weights are quantised) or "f32"; `kv` is the element type
-    of the pages of keys and values. `threads` is how many run a step: None for as many as the
-    process may use.
+    `activations` is "auto" (8-bit where weights are quantised) or "f32". `kv` is the element type
+    of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `threads`
+    is how many run a step: None for as many as the process may use.
     """
 
     name: ClassVar[str] = "cpu"
 
     features: str = "auto"
     activations: str = "auto"
-    kv: str = "f16"
+    kv: str = "auto"
     threads: int | None = field(default=None, metadata={"spec": False})
 
     @property
