@@ -97,10 +97,8 @@ def _emit(
 ) -> Artifact:
     from lamina.targets.acceptance import check_accepted
 
-    ctx, module = manager.context(), _module(model)
-    passes = resolve_pipeline(pipeline, module, target)
-    stages = _stages(dump, target, passes, model)
-    module = _run(ctx, module, passes, [*([stages] if stages else []), *observers])
+    ctx = manager.context()
+    module, stages = _lower(ctx, model, target, pipeline, dump, observers)
     check_accepted(module, target)
     lowered = lookup.key_of_module(module) if lookup else None
     artifact = lookup.find(lowered) if lookup else None
@@ -113,18 +111,34 @@ def _emit(
     return artifact
 
 
+def _lower(
+    ctx: Context,
+    model: Model | ModuleOp,
+    target: Target,
+    pipeline: Pipeline | None,
+    dump: str | os.PathLike[str] | None,
+    observers: Sequence[Observer],
+) -> tuple[ModuleOp, StageDump | None]:
+    module = _module(model)
+    passes = resolve_pipeline(pipeline, module, target)
+    stages = _stages(dump, target, passes, model)
+    return _run(ctx, module, passes, [*([stages] if stages else []), *observers]), stages
+
+
 def lower(
     model: Model | ModuleOp,
     target: str | Target = "cpu",
     pipeline: Pipeline | None = None,
+    dump: str | os.PathLike[str] | None = None,
     *,
     observers: Sequence[Observer] = (),
 ) -> ModuleOp:
-    """Return the module that `compile` would have the target emit."""
-    module = _module(model)
-    chosen = resolve_target(target, module)
-    passes = resolve_pipeline(pipeline, module, chosen)
-    return _run(manager.context(), module, passes, observers)
+    """Return the module that `compile` would have the target emit; `dump` has just its stages."""
+    chosen = resolve_target(target, _module(model))
+    module, stages = _lower(manager.context(), model, chosen, pipeline, dump, observers)
+    if stages:
+        stages.finish({}, {})
+    return module
 
 
 def resolve_target(

@@ -120,7 +120,7 @@ def fetched() -> Callable[[str], Path]:
     return bring
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def command() -> Callable[..., tuple[int, str, str]]:
     """Run `lamina` with the given arguments here; return its exit code, output and errors."""
     return lambda *arguments: run_here(lambda: lamina([str(each) for each in arguments]))

@@ -1,23 +1,20 @@
-"""`lamina inspect`: what is in a model file."""
+"""`lamina inspect`: what is in a model file, and what it becomes."""
 
-from collections import Counter
-from dataclasses import asdict, fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from lamina.cli.contents import contents, print_contents
 from lamina.cli.options import (
     DebugOption,
+    DumpOption,
     JsonOption,
     ModelArgument,
     TargetOption,
     read_size,
 )
-from lamina.cli.output import emit_json, emit_table, megabytes, working
+from lamina.cli.output import emit_json, working
 from lamina.cli.planned import plan_facts, print_plan
-
-if TYPE_CHECKING:
-    from lamina.frontend.model import Model
 
 
 def inspect(
@@ -32,19 +29,23 @@ def inspect(
             help="The value of a symbolic extent, to show memory for it; repeatable.",
         ),
     ] = None,
+    dump_ir: DumpOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Show what is in a model, the operations it became, and its plan on a target.
 
-    The plan's memory is the arena's bytes beside the sum of all intermediates and the largest set
-    of them that is live at one time.
+    The plan is its launches and kernels, each with the range of extents that it is for, and its
+    memory: the arena's bytes beside the sum of all intermediates and the largest set of them that
+    is live at one time.
 
     Examples:
 
       lamina inspect model.gguf
 
-      lamina inspect folder/ --weights
+      lamina inspect folder/ --weights --json
+
+      lamina inspect smollm2 --target "cpu{features=avx2}" --dim T=100
     """
     import lamina
     from lamina.frontend.fetch import resolve_model
@@ -53,79 +54,10 @@ def inspect(
     sizes = dict(read_size(text) for text in dim or ())
     with working(f"Reading {path.name}"):
         read = lamina.read(path)
-        plan = plan_facts(read, target, sizes)
-    facts = {
-        "model": str(path),
-        "config": _config(read),
-        "weights": _weights(read, weights or json),
-        "functions": _functions(read),
-        "plan": plan,
-    }
+        facts = contents(read, weights or json)
+        plan = plan_facts(read, target, sizes, dump_ir)
     if json:
-        emit_json(facts)
-    else:
-        _print(facts)
-
-
-def _config(model: "Model") -> dict[str, Any]:
-    if model.config is None:
-        return {}
-    said = {f.name: getattr(model.config, f.name) for f in fields(model.config)}
-    del said["metadata"]
-    return {
-        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-        for name, value in said.items()
-        if value is not None
-    }
-
-
-def _weights(model: "Model", each: bool) -> dict[str, Any]:
-    count, size = Counter[str](), Counter[str]()
-    for weight in model.weights.values():
-        count[weight.dtype] += 1
-        size[weight.dtype] += weight.nbytes
-    found: dict[str, Any] = {
-        "count": count.total(),
-        "bytes": size.total(),
-        "by_dtype": [{"dtype": d, "count": count[d], "bytes": size[d]} for d in sorted(count)],
-    }
-    if each:
-        found["each"] = [
-            {"name": w.name, "dtype": w.dtype, "shape": list(w.shape), "bytes": w.nbytes}
-            for w in model.weights.values()
-        ]
-    return found
-
-
-def _functions(model: "Model") -> list[dict[str, Any]]:
-    from xdsl.dialects.func import FuncOp
-
-    return [
-        {
-            "name": op.sym_name.data,
-            "inputs": [str(each) for each in op.function_type.inputs],
-            "outputs": [str(each) for each in op.function_type.outputs],
-            "ops": dict(Counter(inner.name for inner in op.body.walk()).most_common()),
-        }
-        for op in model.module.walk()
-        if isinstance(op, FuncOp)
-    ]
-
-
-def _print(facts: dict[str, Any]) -> None:
-    weights = facts["weights"]
-    print(facts["model"], end="\n\n")
-    if facts["config"]:
-        emit_table(("setting", "value"), facts["config"].items())
-        print()
-    print(f"{weights['count']} weights, {megabytes(weights['bytes'])}")
-    emit_table(("dtype", "count", "bytes"), (list(row.values()) for row in weights["by_dtype"]))
-    if "each" in weights:
-        print()
-        emit_table(
-            ("weight", "dtype", "shape", "bytes"), (list(row.values()) for row in weights["each"])
-        )
-    for function in facts["functions"]:
-        print(f"\n@{function['name']}: {sum(function['ops'].values())} operations")
-        emit_table(("operation", "count"), function["ops"].items())
-    print_plan(facts["plan"])
+        emit_json({**facts, "model": str(path), "plan": plan})
+        return
+    print_contents(facts | {"model": str(path)})
+    print_plan(plan)

@@ -32,6 +32,8 @@ class Tokenizer:
     """One more than the largest token id; a model's logits may be padded beyond it."""
     backend: tokenizers.Tokenizer
     """The wrapped tokenizer, without padding, truncation and post-processing."""
+    chat_template: str | None
+    """The source of the template that comes with the model, as the file has it."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Tokenizer:
         self.eos_ids = frozenset(eos_ids)
         self.vocab_size = 1 + max(backend.get_vocab().values(), default=-1)
         self._prefix, self._suffix = list(prefix), list(suffix)
-        self._chat_template = chat_template
+        self.chat_template = chat_template
         self._template_tokens = template_tokens
         added = backend.get_added_tokens_decoder()
         self._control = {token.content: n for n, token in added.items() if token.special}
@@ -137,9 +139,9 @@ class Tokenizer:
     def _template(self) -> "ChatTemplate":
         from lamina.frontend.chat_template import ChatTemplate
 
-        if self._chat_template is None:
+        if self.chat_template is None:
             raise InputError("the model has no chat template: give it the prompt as plain text")
-        return ChatTemplate(self._chat_template, *self._template_tokens)
+        return ChatTemplate(self.chat_template, *self._template_tokens)
 
     @cached_property
     def _spellings(self) -> ControlSpellings:
