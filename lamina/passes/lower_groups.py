@@ -22,6 +22,7 @@ from lamina.passes.decompose_composites import decompose_in
 from lamina.passes.functions import argument_attributes, find_function, result_attributes
 from lamina.passes.groups import Groups, before_reshapes
 from lamina.passes.kernels.build import build_kernel
+from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.rows import STATISTICS
 from lamina.passes.kernels.tiles import RULES
@@ -32,6 +33,7 @@ from lamina.passes.rewriting import inherit_source
 class LowerGroupsPass(ModulePass):
     """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
 
+    Groups that differ in nothing but the names of their symbols are one kernel.
     Outputs are arguments after all others. A group that no builder takes is run by its NumPy
     meaning (`plan.host`), with a warning that names it.
     """
@@ -44,13 +46,26 @@ class LowerGroupsPass(ModulePass):
         if function is None:
             return
         _own_outputs(Groups.of(op), function)
-        symbols: dict[str, list[str]] = {}
-        hosted: set[str] = set()
+        made: dict[Key, str] = {}
+        kernels: dict[str, _Kernel] = {}
         for name, group in Groups.of(op).by_name.items():
-            symbols[name] = [*group_symbols(group), tile.WORKERS]
-            if not _lower(op, group):
-                hosted.add(name)
-        _Forward(function, symbols, hosted).lower()
+            symbols, key = [*group_symbols(group), tile.WORKERS], kernel_key(group)
+            if key in made:
+                group.detach()
+                group.erase()
+            elif _lower(op, group):
+                made[key] = name
+            if key in made:
+                kernels[name] = _Kernel(made[key], symbols)
+        _Forward(function, kernels).lower()
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The kernel of a group, which may be another group's too, and the group's symbols."""
+
+    name: str
+    symbols: list[str]
 
 
 def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
@@ -103,8 +118,8 @@ def _copy_shared(groups: Groups, block: Block) -> None:
 class _Forward:
     """`@forward` under rewriting: which buffer holds each value."""
 
-    def __init__(self, function: FuncOp, symbols: dict[str, list[str]], hosted: set[str]) -> None:
-        self.function, self.symbols, self.hosted = function, symbols, hosted
+    def __init__(self, function: FuncOp, kernels: dict[str, _Kernel]) -> None:
+        self.function, self.kernels = function, kernels
         self.buffers: dict[SSAValue, SSAValue] = {}
 
     def lower(self) -> None:
@@ -192,11 +207,12 @@ class _Forward:
                 self.buffers[y] = alloc.y
             outs.append(self.buffers[y])
         buffers = [*(self.buffers[x] for x in op.xs), *outs]
-        if name in self.hosted:
+        kernel = self.kernels.get(name)
+        if kernel is None:
             access = ["read"] * len(op.xs) + ["write"] * len(outs)
             new: Operation = plan.HostOp(name, buffers, access)
         else:
-            call = plan.CallOp(name, buffers, self.symbols[name])
+            call = plan.CallOp(kernel.name, buffers, kernel.symbols)
             new = plan.LaunchOp(Region(Block([call])))
         inherit_source([new], [op])
         block.add_op(new)

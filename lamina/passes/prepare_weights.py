@@ -89,14 +89,15 @@ class _Split:
 
     def _used_names(self, needed: list[SSAValue]) -> list[str]:
         """Name each result after the weight that it is made of."""
-        taken: dict[str, int] = {}
-        result: list[str] = []
-        for value in needed:
-            stem = self._stem(value)
-            taken[stem] = taken.get(stem, 0) + 1
-            result.append(stem if taken[stem] == 1 else f"{stem}.{taken[stem]}")
-        self.packed = result
-        return result
+        stems = [self._stem(value) for value in needed]
+        taken: dict[str, None] = {}
+        for stem in stems:
+            name, n = stem, 2
+            while name in taken or (n > 2 and name in stems):
+                name, n = f"{stem}.{n}", n + 1
+            taken[name] = None
+        self.packed = list(taken)
+        return self.packed
 
     def _stem(self, value: SSAValue) -> str:
         if value in self.names:
