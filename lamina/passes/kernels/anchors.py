@@ -14,7 +14,7 @@ from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.passes.kernels import maps
 from lamina.passes.kernels.attention_kernel import piece_of
-from lamina.passes.kernels.dot_kernel import COLUMNS
+from lamina.passes.kernels.dot_kernel import COLUMNS, has_tiles
 from lamina.passes.kernels.linear_kernel import is_linear
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import COMBINE, STATISTICS, chunk_of
@@ -37,19 +37,32 @@ SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
 
 
+ENDLESS = ("scan", "scatter", "sort")
+"""Anchors whose kernels store their results in an order of their own, so that nothing is fused."""
+
+
+ANCHORS: dict[type[Operation], str] = {
+    cache.AttentionOp: "attention",
+    nn.ScanOp: "scan",
+    nn.ScatterOp: "scatter",
+    nn.SortOp: "sort",
+    quant.LinearOp: "linear",
+}
+"""The builders of operations that have one, whatever their attributes."""
+
+
 def anchor_of(op: Operation) -> str:
     """Return the builder that makes a kernel of an operation that stands alone."""
     match op:
-        case cache.AttentionOp():
-            return "attention"
-        case quant.LinearOp():
-            return "linear"
         case nn.DotGeneralOp():
-            return "linear" if is_linear(op) else "dot"
+            tiled = "dot" if has_tiles(op) else "contraction"
+            return "linear" if is_linear(op) else tiled
         case nn.ReduceOp() if not _is_row_fold(op):
             return "reduce"
+        case nn.SoftmaxOp() if op.axis.value.data != len(extents(op.x.type)) - 1:
+            return "softmax"
         case _:
-            return "rows"
+            return ANCHORS.get(type(op), "rows")
 
 
 def _is_row_fold(op: nn.ReduceOp) -> bool:
@@ -86,7 +99,9 @@ class Grain:
 
     @staticmethod
     def of(ops: Sequence[Operation]) -> Grain | None:
-        """Return the grain of a group's anchor; None for a group that only maps elements."""
+        """Return the grain of a group's anchor; None if nothing can follow, or all is a map."""
+        if group_anchor(ops) in ENDLESS:
+            return None
         products = [op for op in ops if is_product(op)]
         rows = [op for op in ops if type(op) in STATISTICS]
         return next((_grain(op) for op in (*products, *rows)), None)

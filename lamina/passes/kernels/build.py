@@ -8,17 +8,27 @@ from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
 from lamina.passes.kernels import joins, maps, pages, weights  # noqa: F401  (their tile rules)
 from lamina.passes.kernels.attention_kernel import build_attention
+from lamina.passes.kernels.contraction_kernel import build_contraction
 from lamina.passes.kernels.dot_kernel import build_dot
 from lamina.passes.kernels.linear_kernel import build_linear
 from lamina.passes.kernels.reduce_kernel import build_reduce
 from lamina.passes.kernels.row_kernel import build_rows
+from lamina.passes.kernels.scan_kernel import build_scan
+from lamina.passes.kernels.scatter_kernel import build_scatter
+from lamina.passes.kernels.softmax_kernel import build_softmax
+from lamina.passes.kernels.sort_kernel import build_sort
 
 BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "attention": build_attention,
+    "contraction": build_contraction,
     "dot": build_dot,
     "linear": build_linear,
     "reduce": build_reduce,
     "rows": build_rows,
+    "scan": build_scan,
+    "scatter": build_scatter,
+    "softmax": build_softmax,
+    "sort": build_sort,
 }
 """The builder of each anchor."""
 

@@ -54,6 +54,12 @@ class Roles:
         return Roles(contract, left, right)
 
 
+def has_tiles(op: nn.DotGeneralOp) -> bool:
+    """Whether a product is of one pair, and its last dimension the right operand's, f32."""
+    free = len(extents(op.b.type)) - len(tile.pairs(op.batch)) - len(tile.pairs(op.contract))
+    return len(tile.pairs(op.contract)) == 1 and free > 0 and nn.element(op.y) == f32
+
+
 def build_dot(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is one `nn.dot_general`."""
     kernel = Kernel(group, name)

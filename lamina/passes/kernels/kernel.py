@@ -75,6 +75,10 @@ class Kernel:
             flat = self.emit.add(arith.DivUIOp(flat, extent))
         return [flat, *reversed(result)][: len(dims)]
 
+    def result(self, number: int) -> SSAValue:
+        """Return the memref of a result, by its place among the group's results."""
+        return self._stores[self.yields[number]]
+
     def store(self, lead: Sequence[Subscript], span: Span) -> None:
         """Compute every result for the tile at rows `lead` and columns `span`, and store it.
 
