@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn
@@ -58,7 +58,7 @@ def _branch(function: FuncOp, rows: Dim, bounds: tuple[int, ...]) -> None:
     branches: list[Region] = []
     for _ in range(len(bounds) + 1):
         inner = Block()
-        values = {}
+        values: dict[SSAValue, SSAValue] = {}
         for op in ops:
             inner.add_op(op.clone(values))
         inner.add_op(nn.YieldOp(*(values.get(out, out) for out in outs)))

@@ -75,10 +75,11 @@ def _owner(value: SSAValue, kind: type[Any]) -> Any:
 
 
 def _fill(value: SSAValue) -> float | None:
-    constant = _owner(value, nn.ConstantOp)
-    if constant is None or not isinstance(constant.value, FloatAttr):
-        return None
-    return cast("FloatAttr[Any]", constant.value).value.data
+    match _owner(value, nn.ConstantOp):
+        case nn.ConstantOp(value=FloatAttr() as number):
+            return cast("FloatAttr[Any]", number).value.data
+        case _:
+            return None
 
 
 @dataclass(frozen=True)

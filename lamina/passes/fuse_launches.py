@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -84,5 +83,5 @@ def _touched(
 
 def _root(buffer: SSAValue) -> SSAValue:
     while isinstance(buffer.owner, plan.ViewOp):
-        buffer = cast("plan.ViewOp", buffer.owner).x
+        buffer = buffer.owner.x
     return buffer

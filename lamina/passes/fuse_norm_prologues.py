@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
@@ -79,8 +79,8 @@ def _takes(groups: Groups, user: object, call: nn.CallOp, rows: Dim) -> bool:
     if not isinstance(user, nn.CallOp) or groups.called(user).anchor.data != "linear":
         return False
     group = groups.called(user)
-    outside = dict(zip(group.body.block.args, user.xs, strict=True))
-    left = set()
+    outside: dict[SSAValue, SSAValue] = dict(zip(group.body.block.args, user.xs, strict=True))
+    left: set[SSAValue] = set()
     for op in body_ops(group):
         if isinstance(op, quant.LinearOp | nn.DotGeneralOp):
             if not is_linear(op) or shape_of(op).rows != rows:

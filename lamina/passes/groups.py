@@ -126,7 +126,7 @@ class Groups:
         mine = call.clone()
         assert call.parent is not None
         call.parent.insert_op_before(mine, call)
-        mapped = dict(zip(call.ys, mine.ys, strict=True))
+        mapped: dict[SSAValue, SSAValue] = dict(zip(call.ys, mine.ys, strict=True))
         for i, operand in enumerate(user.operands):
             if operand in mapped:
                 user.operands[i] = mapped[operand]
@@ -151,9 +151,13 @@ class Groups:
         outs = [*second.ys, *wiring.kept]
         call = nn.CallOp(name, wiring.operands, [value.type for value in outs])
         substitute([first, second], call, dict(zip(outs, call.ys, strict=True)), place)
+        parent = call.parent
+        assert parent is not None
         for reshape in reversed(wiring.between):
-            if not reshape.y.uses:
-                reshape.detach()
+            reshape.detach()
+            if reshape.y.uses:
+                parent.insert_op_after(reshape, call)
+            else:
                 reshape.erase()
         return call
 
@@ -235,7 +239,7 @@ class Wiring:
             tuple(self.operands.index(x) for x in self.first.xs),
             tuple(order[x] for x in self.second.xs),
             tuple((order[op.x], op.y.type) for op in self.between),
-            tuple(list(self.first.ys).index(y) for y in self.kept),
+            tuple(order[y] for y in self.kept),
         )
 
     def build(self, a: nn.GroupOp, b: nn.GroupOp) -> Region:

@@ -201,7 +201,7 @@ class _Forward:
                 self.buffers[y] = self.buffers[_pool(y, pools)]
                 continue
             if y not in self.buffers:
-                alloc = plan.AllocOp(cast("plan.BufferType", buffer_type(y.type)))
+                alloc = plan.AllocOp(buffer_type(y.type))
                 block.add_op(alloc)
                 alloc.y.name_hint = y.name_hint
                 self.buffers[y] = alloc.y
@@ -224,7 +224,7 @@ class _Forward:
                 outputs.append(None)
                 continue
             if y not in self.buffers:
-                alloc = plan.AllocOp(cast("plan.BufferType", buffer_type(y.type)))
+                alloc = plan.AllocOp(buffer_type(y.type))
                 block.add_op(alloc)
                 self.buffers[y] = alloc.y
             outputs.append(self.buffers[y])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
-from lamina.passes.kernels import joins, maps, pages, weights  # noqa: F401  (their tile rules)
+from lamina.passes.kernels import joins, maps, pages, weights
 from lamina.passes.kernels.attention_kernel import build_attention
 from lamina.passes.kernels.contraction_kernel import build_contraction
 from lamina.passes.kernels.dot_kernel import build_dot
@@ -17,6 +17,9 @@ from lamina.passes.kernels.scan_kernel import build_scan
 from lamina.passes.kernels.scatter_kernel import build_scatter
 from lamina.passes.kernels.softmax_kernel import build_softmax
 from lamina.passes.kernels.sort_kernel import build_sort
+
+WITH_RULES = (joins, maps, pages, weights)
+"""Modules whose tile rules are known once they are imported."""
 
 BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "attention": build_attention,

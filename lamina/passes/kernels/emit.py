@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import (
@@ -76,7 +76,8 @@ class Emit:
     def scalar(self, value: float, kind: Attribute = f32) -> SSAValue:
         """Return a scalar constant of a float or integer type."""
         if isinstance(kind, IntegerType):
-            return self._constant(IntegerAttr(int(value), kind), f"{kind} {value}")
+            number = IntegerAttr(int(value), cast("IntegerType[Any]", kind))
+            return self._constant(number, f"{kind} {value}")
         if isinstance(kind, IndexType):
             return self.index(int(value))
         return self._constant(FloatAttr(float(value), kind), f"{kind} {value!r}")  # pyright: ignore[reportArgumentType, reportCallIssue]
@@ -87,7 +88,8 @@ class Emit:
             scalar = self.scalar(value, kind)
             return self._splat(scalar, shape) if shape else scalar
         item = int(value) if isinstance(kind, IntegerType) else float(value)
-        dense = DenseIntOrFPElementsAttr.from_list(VectorType(kind, list(shape)), [item])  # pyright: ignore[reportArgumentType]
+        type: Any = VectorType(cast("Any", kind), list(shape))
+        dense = DenseIntOrFPElementsAttr.from_list(type, [item])
         return self._constant(dense, f"{kind} {value!r} {tuple(shape)}")
 
     def _splat(self, scalar: SSAValue, shape: Sequence[int]) -> SSAValue:

@@ -37,7 +37,7 @@ class Kernel:
         kinds = [memref_type(v.type) for v in (*inputs, *self.outputs)]
         names = [f"n{i}" for i in range(len(self.symbols))]
         self.block = Block(arg_types=[*kinds, *([IndexType()] * (len(names) + 1))])
-        args = list(self.block.args)
+        args: list[SSAValue] = list(self.block.args)
         indices = dict(zip([*self.symbols, tile.WORKERS], args[len(kinds) :], strict=True))
         self._names = dict(zip([*self.symbols, tile.WORKERS], [*names, tile.WORKERS], strict=True))
         self.emit = Emit(self.block, indices)
@@ -181,6 +181,6 @@ def group_symbols(group: nn.GroupOp) -> list[str]:
     for value in (*group.body.block.args, *body):
         kind = value.type.storage if isinstance(value.type, PagesType) else value.type
         if isinstance(kind, TensorType):
-            for dim in extents(kind):
+            for dim in extents(cast("Attribute", kind)):
                 found |= dict.fromkeys(sorted(dim.symbols))
     return list(found)

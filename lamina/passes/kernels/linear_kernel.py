@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, i32
@@ -196,7 +197,9 @@ class _Builder:
         if self.rows == 1:
             left = Span(emit.index(0) if self.prologue else first, 1, inside=True)
             at = Span(emit.times(group, self.count), self.count, inside=True)
-            results = {op.results[0]: self._multiply(op, left, at) for op in self.products}
+            results: dict[SSAValue, SSAValue] = {
+                op.results[0]: self._multiply(op, left, at) for op in self.products
+            }
             self._finish(results, Span(first, 1, inside=True), columns)
             return
         rows = Span(emit.index(0), self.rows, inside=True)
@@ -259,14 +262,12 @@ class _Builder:
             b = self._right(op, at, k, size)
             return emit.add(tile.DotOp(a, b, acc, [(1, 1)]))
 
+        def next_columns(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+            return [some(k, acc, step)]
+
         whole = depth - depth % step
-        (acc,) = self.tiles.loop(
-            emit.index(0),
-            emit.index(whole),
-            emit.index(step),
-            [start],
-            lambda k, acc: [some(k, acc, step)],
-        )
+        bounds = (emit.index(0), emit.index(whole), emit.index(step))
+        (acc,) = self.tiles.loop(*bounds, [start], next_columns)
         return some(emit.index(whole), acc, depth - whole) if depth > whole else acc
 
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
@@ -288,8 +289,7 @@ class _Builder:
             one = Span(b, 1, inside=True)
             whole = emit.cast(self._block(op, rows, (at, one)), f32)
             scale = scale_tile(self.tiles, op.w[1], (at, one))
-            load = lambda w: scale_tile(self.tiles, w, (at, one))  # noqa: E731
-            offset = offset_of(self.tiles, op, scale, load)
+            offset = offset_of(self.tiles, op, scale, partial(scale_tile, self.tiles, at=(at, one)))
             d = self.tiles.tile_of(op.d, (rows, one))
             wide = emit.broadcast(scale, [1, 2], shape)
             product = emit.binary(arith.MulfOp, wide, self._per_row(d, shape))

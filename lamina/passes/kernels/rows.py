@@ -8,7 +8,7 @@ lanes, in an order that depends only on the chunk's width.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerType, f32
@@ -68,7 +68,7 @@ def neutral(kind: str, element: object) -> float:
     """Return the value that leaves a reduction of `kind` as it is."""
     if not isinstance(element, IntegerType):
         return NEUTRAL[kind][0]
-    bits = element.width.data
+    bits = cast("IntegerType[Any]", element).width.data
     extremes = {"max": -(2 ** (bits - 1)), "min": 2 ** (bits - 1) - 1}
     return extremes.get(kind, NEUTRAL[kind][1])
 
@@ -116,18 +116,18 @@ def fold_row(
     chunk: int,
     kind: str,
     value: Callable[[Span], SSAValue],
-    element: Any = f32,
+    element: Attribute = f32,
 ) -> SSAValue:
     """Reduce a row of one-row tiles `[…, chunk]` to a vector `[1]`."""
     emit = tiles.emit
-    pick = 1 if isinstance(element, IntegerType) else 0
     start = emit.full(neutral(kind, element), element, [chunk])
+    combine = COMBINE[kind][isinstance(element, IntegerType)]
 
     def body(span: Span, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         x = emit.reshape(value(span), [chunk])
         if not span.inside:
             x = emit.add(tile.SelectOp(valid(tiles, span, extent), x, start))
-        return [emit.binary(COMBINE[kind][pick], carried[0], x)]
+        return [emit.binary(combine, carried[0], x)]
 
     (lanes,) = over_row(tiles, extent, chunk, body, [start])
     return emit.broadcast(emit.reduce(lanes, kind, [0]), [], [1])
@@ -258,7 +258,10 @@ def _reduce_statistics(
     kind, element = op.kind.data, accumulator(nn.element(op.x))
     if tile.values(op.dims) != (len(shape) - 1,) or kind not in COMBINE:
         raise LoweringError(f"a row kernel reduces the last dimension by one of {list(COMBINE)}")
-    read = lambda span: wide(tiles, op.x, (*row, span))  # noqa: E731
+
+    def read(span: Span) -> SSAValue:
+        return wide(tiles, op.x, (*row, span))
+
     return (fold_row(tiles, shape[-1], chunk, kind, read, element),)
 
 

@@ -56,12 +56,12 @@ def quant_tile(
     )
 
 
-def scale_tile(tiles: Tiles, weight: SSAValue, index: Index) -> SSAValue:
+def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
     """Load scales or offsets of one block for `J` tiles of rows: `[J, 16]` f32."""
     emit = tiles.emit
     rows = Span(emit.index(0), ROWS, inside=True)
-    shape = (index[0].size, ROWS)
-    return emit.cast(tiles.load(tiles.memrefs[weight], (*index, rows), shape=shape), f32)
+    shape = (at[0].size, ROWS)
+    return emit.cast(tiles.load(tiles.memrefs[weight], (*at, rows), shape=shape), f32)
 
 
 def offset_of(
