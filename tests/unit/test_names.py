@@ -27,7 +27,7 @@ def test_a_pass_is_found_by_its_spec(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_pass_begins_with_a_verb_of_the_list(spec: str) -> None:
-    assert spec.split("-")[0] in VERBS
+    assert spec.split("-", maxsplit=1)[0] in VERBS
 
 
 @pytest.mark.parametrize("spec", SPECS)
