@@ -23,6 +23,10 @@ Key = tuple[object, ...]
 LONGEST_NAME = 48
 
 
+CHECKED = (nn.GatherOp, nn.EmbeddingOp)
+"""What refuses an index at run time by the name of its node, so that it keeps that name."""
+
+
 @dataclass
 class Groups:
     """The groups of a module, by name and by what they were made of."""
@@ -105,13 +109,13 @@ class Groups:
             tuple(operand.type for operand in operands),
             places,
             types,
-            op.attributes.get(SOURCE) if isinstance(op, nn.GatherOp) else None,
+            op.attributes.get(SOURCE) if isinstance(op, CHECKED) else None,
         )
 
         def build() -> Region:
             block = Block(arg_types=[operand.type for operand in operands])
             copy = op.clone(dict(zip(operands, block.args, strict=True)))
-            if not isinstance(op, nn.GatherOp):
+            if not isinstance(op, CHECKED):
                 copy.attributes.pop(SOURCE, None)
             block.add_ops([copy, nn.YieldOp(*copy.results)])
             return Region(block)

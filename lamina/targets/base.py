@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,30 @@ def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, 
         for dim, size in zip(binding.dims, array.shape, strict=True):
             _solve(binding, dim, size, values)
     return values
+
+
+def input_array(binding: Binding, value: object) -> Array:
+    """Return what an input is given as an array; InputError if it cannot be one."""
+    from lamina.errors import InputError
+
+    try:
+        return np.asarray(value)
+    except ValueError:
+        kind = NUMPY[binding.dtype]
+        raise InputError(f"input {binding.name!r}: is no array, expected {kind}") from None
+
+
+def state_array(binding: Binding, value: object) -> Array:
+    """Return what a state is given; InputError unless it can be updated in place."""
+    from lamina.errors import InputError
+
+    if not isinstance(value, np.ndarray):
+        kind = type(value).__name__
+        raise InputError(f"input {binding.name!r}: expected an array to be updated, got {kind}")
+    array = cast("Array", value)
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        raise InputError(f"input {binding.name!r}: expected a contiguous, writable array")
+    return array
 
 
 NUMPY: dict[str, str] = {

@@ -6,10 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from lamina.errors import InputError
-from lamina.targets.base import Binding, Signature, bind
+from lamina.targets.base import Binding, Signature, bind, input_array, state_array
 from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.plan_tables import Plan
 from lamina.targets.cpu.step import Step, Tables
@@ -148,21 +146,19 @@ class CpuSession:
 
     def hold(self, states: Mapping[str, Array]) -> None:
         """Let calls update these arrays, until others are given; InputError if one cannot be."""
-        form = {name: (array.shape, array.dtype) for name, array in states.items()}
-        if form != self._form:
-            self._form, self._shapes = form, None
-            self._solved.clear()
         self._states, self._staged = dict(states), []
         for n, binding in enumerate(self._signature.states):
-            array = self._states.get(binding.name)
-            if array is None:
+            if binding.name not in self._states:
                 raise InputError(f"input {binding.name!r} is missing")
-            if not (array.flags.c_contiguous and array.flags.writeable):
-                raise InputError(f"input {binding.name!r}: expected a contiguous, writable array")
+            array = state_array(binding, self._states[binding.name])
             if not aligned(array):
                 self._staged.append((array, empty(array.shape, array.dtype)))
                 array = self._staged[-1][1]
             self._step.place(len(self._signature.inputs) + n, array.ctypes.data)
+        form = {name: (array.shape, array.dtype) for name, array in self._states.items()}
+        if form != self._form:
+            self._form, self._shapes = form, None
+            self._solved.clear()
 
     def let_go(self) -> None:
         """Forget the arrays of the last call."""
@@ -201,7 +197,7 @@ class CpuSession:
             unknown = next(name for name in inputs if name not in names)
             known = ", ".join([*names, *(each.name for each in self._signature.states)])
             raise InputError(f"there is no input {unknown!r}: expected {known}")
-        return [np.asarray(array) for array in arrays]
+        return [input_array(*each) for each in zip(bindings, arrays, strict=True)]
 
     def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...], *, fresh: bool) -> None:
         """Solve the symbols, and make room for inputs and outputs of these shapes."""

@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from lamina.errors import InputError
-from lamina.targets.base import Array, Binding, Signature, bind
+from lamina.targets.base import Array, Binding, Signature, bind, input_array, state_array
 from lamina.targets.known import KNOWN
 from lamina.targets.reference.interpreter import Interpreter, Program, quiet
 from lamina.targets.reference.prepare import array_of, prepare, weight_of
@@ -105,7 +105,9 @@ class ReferenceExecutable:
             raise InputError(f"input {missing[0]!r} is missing")
         if unknown := [name for name in given if name not in known]:
             raise InputError(f"there is no input {unknown[0]!r}: expected {', '.join(known)}")
-        return {name: np.asarray(array) for name, array in given.items()}
+        inputs = {each.name: input_array(each, given[each.name]) for each in self._signature.inputs}
+        states = {each.name: state_array(each, given[each.name]) for each in self._signature.states}
+        return inputs | states
 
 
 _GIVEN = ("lamina.input", "lamina.state")
