@@ -1,7 +1,7 @@
 """Judge passes: what a pass makes of a module computes, in the reference, what it did before.
 
-A pass that is in a target's pipeline is judged where it stands there, after those before it. Any
-other is judged on imported modules.
+A pass is judged where it stands in a target's pipeline, after those before it; and, unless it has
+its default options there, by itself on imported modules.
 """
 
 from __future__ import annotations
@@ -47,13 +47,14 @@ def stages(case: Case, target: str) -> Sequence[Stage]:
 
 
 def judge_pass(name: str, case: Case, target: str = "cpu") -> Outcome:
-    """Judge every stage that the pass makes of a case; `target` says where it stands.
+    """Judge every stage that a pass makes of a case; `target` says where it stands.
 
     There are no verdicts where the pass changes nothing, or where one before it fails.
     """
+    default = manager.passes()[name]()()
     made = [stage for stage in stages(case, target) if stage.made_by == name]
-    if name not in {each.name for each in resolve_target(target).passes()}:
-        made = list(_stages(case, (manager.passes()[name]()(),)))
+    if default not in resolve_target(target).passes():
+        made += _stages(case, (default,))
     outcome = Outcome()
     for stage in made:
         outcome.verdicts += _judge_stage(stage, case)

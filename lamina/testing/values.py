@@ -101,5 +101,6 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def _either(rng: np.random.Generator, x: Array, extremes: Array) -> Array:
-    chosen: Array = rng.integers(0, 2, x.shape) == 0
-    return np.where(chosen, rng.choice(extremes, x.shape), x).astype(x.dtype)
+    shape: tuple[int, ...] = x.shape
+    chosen = rng.random(shape) < 0.5
+    return np.where(chosen, rng.choice(extremes, shape), x).astype(x.dtype)
