@@ -16,7 +16,10 @@ ModelArgument = Annotated[
 ]
 
 TargetOption = Annotated[
-    str, typer.Option("--target", metavar="NAME", help="Where to run; see `lamina targets`.")
+    str,
+    typer.Option(
+        "--target", metavar="NAME", help="Where to run, maybe with options: 'cpu{features=avx2}'."
+    ),
 ]
 
 ThreadsOption = Annotated[

@@ -1,9 +1,9 @@
 """`lamina run`: compute a model's outputs once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from lamina.targets.base import Binding
+    from lamina.targets.base import Binding, Signature
 
     Array = npt.NDArray[Any]
+
+_EXTENT: Final = 8
+"""The value of a symbolic extent that nothing says."""
 
 
 def run(
@@ -43,7 +46,9 @@ def run(
     random: Annotated[
         bool,
         typer.Option(
-            "--random", help="Make up the other inputs: normal floats, integers that are 0 or 1."
+            "--random",
+            help="Make up the other inputs: normal floats, integers that are 0 or 1; "
+            "for a decoder a ragged batch of sequences.",
         ),
     ] = False,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of --random.")] = 0,
@@ -51,8 +56,9 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=N",
-            show_default="8 each",
-            help="The value of a symbolic extent for --random; repeatable.",
+            show_default=False,
+            help="A symbolic extent for --random, 8 by default; for a decoder T tokens (8), "
+            "S sequences (2) or R rows of logits (2); repeatable.",
         ),
     ] = None,
     output: Annotated[
@@ -67,11 +73,15 @@ def run(
 ) -> None:
     """Run any model once, and print its outputs' shapes, statistics and the time.
 
+    What --random makes up depends on the seed alone: any two stages or targets can be compared.
+
     Examples:
 
       lamina run folder/ --input input_ids=ids.npy --input attention_mask=mask.npy
 
-      lamina run stage.mlir --random --dim T=33 --output results/
+      lamina run smollm2 --random --dim T=33 --dim S=4
+
+      lamina run stages/000-import.mlir --random --target reference --output results/
     """
     import lamina
     from lamina.frontend.fetch import resolve_model
@@ -80,9 +90,16 @@ def run(
     sizes = dict(read_size(text) for text in dim or ())
     path = resolve_model(model)
     with working(f"Preparing {path.name} for {target}"):
-        exe = lamina.compile(lamina.read(path), target=target, threads=threads, dump=dump_ir)
-    wanted = (*exe.inputs, *exe.signature.states) if random else exe.signature.states
-    arrays |= _make_up([each for each in wanted if each.name not in arrays], sizes, seed)
+        read = lamina.read(path, defer=True)
+        exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
+    context = read.config.context_length if read.config else None
+    made = _make_up(exe.signature, random, sizes, seed, context)
+    arrays = {name: array for name, array in made.items() if name not in arrays} | arrays
+    if missing := [each.name for each in exe.inputs if each.name not in arrays]:
+        raise InputError(
+            f"no value is given for {', '.join(missing)}: say --input {missing[0]}=FILE.npy, "
+            "or --random to make values up"
+        )
     start = perf_counter()
     outputs = exe(**arrays)
     seconds = perf_counter() - start
@@ -111,19 +128,32 @@ def _read_array(text: str) -> tuple[str, "Array"]:
 
 
 def _make_up(
-    wanted: "Sequence[Binding]", sizes: Mapping[str, int], seed: int
+    signature: "Signature", random: bool, sizes: Mapping[str, int], seed: int, context: int | None
 ) -> "dict[str, Array]":
+    """Return the inputs that are asked for, and states: those that a caller cannot give."""
+    import numpy as np
+
+    from lamina.runtime.decoder import is_decoder
+    from lamina.runtime.random_batch import random_batch
+
+    rng = np.random.default_rng(seed)
+    if random and is_decoder(signature):
+        return random_batch(signature, sizes, rng, context)
+    wanted = (*signature.inputs, *signature.states) if random else signature.states
+    return {each.name: _random(rng, _shape(each, sizes), _dtype(each)) for each in wanted}
+
+
+def _shape(binding: "Binding", sizes: Mapping[str, int]) -> tuple[int, ...]:
+    free = {name: _EXTENT for dim in binding.dims for name in dim.symbols}
+    return tuple(dim.evaluate(free | dict(sizes)) for dim in binding.dims)
+
+
+def _dtype(binding: "Binding") -> "np.dtype[Any]":
     import numpy as np
 
     from lamina.targets.base import NUMPY
 
-    rng = np.random.default_rng(seed)
-    made: dict[str, Array] = {}
-    for each in wanted:
-        free = {name: 8 for dim in each.dims for name in dim.symbols}
-        shape = tuple(dim.evaluate(free | dict(sizes)) for dim in each.dims)
-        made[each.name] = _random(rng, shape, np.dtype(NUMPY[each.dtype]))
-    return made
+    return np.dtype(NUMPY[binding.dtype])
 
 
 def _random(rng: "np.random.Generator", shape: tuple[int, ...], dtype: "np.dtype[Any]") -> "Array":

@@ -6,14 +6,12 @@ from functools import partial
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from lamina.errors import InputError
-from lamina.runtime.batch import ROLES, Batch, Part
+from lamina.runtime.batch import Batch, Part
 from lamina.runtime.chunk_size import ChunkSize
+from lamina.runtime.decoder import LOGITS, names_by_role, page_size, query_block, vocabulary_size
 from lamina.runtime.pages import PageAllocator
-from lamina.runtime.pools import allocate_pools, positions_of
-from lamina.targets.base import Array, Executable, Signature
-
-LOGITS: Final = "logits"
-"""The output that a decoder has."""
+from lamina.runtime.pools import allocate_pools
+from lamina.targets.base import Array, Executable
 
 T = TypeVar("T")
 
@@ -71,19 +69,19 @@ class Session:
         """
         self.executable = executable
         signature = executable.signature
-        self._names = _names_by_role(signature)
-        self.vocabulary = _vocabulary(signature)
+        self._names = names_by_role(signature)
+        self.vocabulary = vocabulary_size(signature)
         if not 1 <= cache_tokens <= _MOST_TOKENS:
             raise InputError(
                 f"cache_tokens is {cache_tokens}: expected a number from 1 to {_MOST_TOKENS}"
             )
-        self.page = _page(signature)
+        self.page = page_size(signature)
         self.capacity = cache_tokens
         count = self.pages_for(cache_tokens)
         self._run = _runner(executable, allocate_pools(signature.states, count))
         self.pages = PageAllocator(count, page_seed)
         self.chunk = ChunkSize(chunk_tokens)
-        self._batch = Batch(signature.attributes.get("block", self.page))
+        self._batch = Batch(query_block(signature))
         self._lock = threading.Lock()
 
     def pages_for(self, positions: int) -> int:
@@ -109,29 +107,3 @@ def _runner(
         return executable.session(pools).run
     bound = partial(executable, **pools)
     return lambda inputs: bound(**inputs)
-
-
-def _names_by_role(signature: Signature) -> list[tuple[str, str]]:
-    names = [(binding.role, binding.name) for binding in signature.inputs]
-    if sorted(role for role, _ in names) != sorted(ROLES):
-        listed = ", ".join(name for _, name in names) or "nothing"
-        raise InputError(
-            f"the model writes no text: expected a decoder that takes {', '.join(ROLES)}, "
-            f"got one that takes {listed}"
-        )
-    return names
-
-
-def _vocabulary(signature: Signature) -> int:
-    for binding in signature.outputs:
-        if binding.name == LOGITS and len(binding.dims) == 2 and binding.dims[1].constant:
-            return binding.dims[1].constant
-    listed = ", ".join(binding.name for binding in signature.outputs) or "nothing"
-    raise InputError(f"the model writes no text: expected {LOGITS} [R, n], got {listed}")
-
-
-def _page(signature: Signature) -> int:
-    found = {positions_of(pool) for pool in signature.states}
-    if len(found) != 1:
-        raise InputError(f"the pools have pages of {sorted(found)} positions: expected one size")
-    return found.pop()

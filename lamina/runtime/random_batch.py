@@ -1,0 +1,98 @@
+"""Ragged batches of chance, to try a decoder without a text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lamina.errors import InputError
+from lamina.runtime.batch import Batch, Part
+from lamina.runtime.decoder import names_by_role, page_size, query_block, vocabulary_size
+from lamina.runtime.pools import allocate_pools
+from lamina.targets.base import Array, Signature
+
+TOKENS, SEQUENCES, ROWS = "T", "S", "R"
+"""The symbols that shape a batch: tokens, sequences, and rows of logits."""
+
+_FREE: Final = (TOKENS, SEQUENCES, ROWS)
+_DEFAULT: Final = {TOKENS: 8, SEQUENCES: 2}
+_PAST: Final = 40
+"""The most tokens that a sequence has before the batch."""
+
+
+def random_batch(
+    signature: Signature,
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
+    context: int | None = None,
+) -> dict[str, Array]:
+    """Return the inputs and pools of a batch by name: sequences that are some tokens long already.
+
+    `sizes` may say T tokens (8), S sequences (2) and R rows of logits (the last token of each
+    sequence). Keys and values of earlier tokens are normal floats, the same for every layout of
+    the pools, and pages come in an order of chance. No position is beyond `context`, if it is
+    given and there is room. Raises `InputError` for other symbols, and for sizes that do not fit
+    together.
+    """
+    lengths, rows = _shape(sizes, rng)
+    room = _PAST if context is None else min(_PAST, context - int(lengths.max(initial=0)))
+    starts = rng.integers(0, max(0, room) + 1, len(lengths))
+    vocabulary = vocabulary_size(signature)
+    tokens = [_ids(rng, vocabulary, int(length)) for length in lengths]
+    seeds = rng.integers(0, 2**63, len(signature.states))
+    page = page_size(signature)
+    counts = -(-(starts + lengths) // page)
+    order = rng.permutation(int(counts.sum())).astype(np.int32)
+    pages = np.split(order, np.cumsum(counts)[:-1])
+    parts = [
+        Part(own_tokens, int(start), own_pages, int(wanted))
+        for own_tokens, start, own_pages, wanted in zip(tokens, starts, pages, rows, strict=False)
+    ]
+    filled = Batch(query_block(signature)).fill(parts)
+    pools = allocate_pools(signature.states, len(order))
+    for pool, seed in zip(pools.values(), seeds, strict=True):
+        _fill(pool, page, parts, np.random.default_rng(seed))
+    return {name: filled[role] for role, name in names_by_role(signature)} | pools
+
+
+def _ids(rng: np.random.Generator, vocabulary: int, count: int) -> list[int]:
+    drawn: NDArray[np.int64] = rng.integers(0, vocabulary, count)
+    return [int(token) for token in drawn]
+
+
+def _fill(pool: Array, page: int, parts: Sequence[Part], rng: np.random.Generator) -> None:
+    """Write a row for every position before a part; see `positions_of` for the two layouts."""
+    pages, heads = pool.shape[:2]
+    size = pool.shape[3]
+    rows = np.zeros((pages, heads, page, size), np.float32)
+    for part in parts:
+        past = np.arange(part.start)
+        values = rng.standard_normal((part.start, heads, size), np.float32)
+        rows[part.pages[past // page], :, past % page] = values
+    if pool.ndim == 5:
+        rows = rows.reshape(pages, heads, pool.shape[2], pool.shape[4], size).swapaxes(3, 4)
+    pool[...] = rows
+
+
+def _shape(
+    sizes: Mapping[str, int], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the tokens of each sequence, and how many rows are wanted of each."""
+    if other := sorted(sizes.keys() - set(_FREE)):
+        raise InputError(f"a ragged batch has no free extent {other[0]}: only {', '.join(_FREE)}")
+    tokens = sizes.get(TOKENS, _DEFAULT[TOKENS])
+    sequences = sizes.get(SEQUENCES, min(tokens, _DEFAULT[SEQUENCES]))
+    if tokens and not sequences:
+        raise InputError(f"{tokens} tokens need at least one sequence, got {SEQUENCES} = 0")
+    spread = min(tokens, sequences)
+    lengths = np.zeros(sequences, np.int64)
+    lengths[:spread] = 1
+    if sequences:
+        lengths += rng.multinomial(tokens - spread, np.full(sequences, 1 / sequences))
+    if ROWS not in sizes:
+        return lengths, np.minimum(lengths, 1)
+    if sizes[ROWS] > tokens:
+        raise InputError(f"{ROWS} is {sizes[ROWS]}, but only {tokens} tokens have logits")
+    rows = rng.multivariate_hypergeometric(lengths, sizes[ROWS]) if tokens else lengths
+    return lengths, rows
