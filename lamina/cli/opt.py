@@ -1,57 +1,31 @@
 """`lamina opt`: run passes over text."""
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lamina.cli.options import DebugOption
+from lamina.cli.options import DebugOption, JsonOption
+from lamina.cli.output import emit_json
+from lamina.cli.pass_observer import PassObserver
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
 
-@dataclass
-class Observer:
-    """What to do after each pass: print the module, verify it, time the pass."""
-
-    print_all: bool
-    print_changed: bool
-    verify: bool
-    times: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
-    _text: str = ""
-    _start: float = 0.0
-
-    def __call__(
-        self, last: "ModulePass | None", module: "ModuleOp", following: "ModulePass | None"
-    ) -> None:
-        """Look at `module` between two passes, as `PassPipeline` calls it."""
-        if last is not None:
-            self.times.append((last.name, perf_counter() - self._start))
-        if last is not None and self.verify:
-            from lamina.dialects.text import verify_module
-
-            verify_module(module, last.name)
-        if self.print_all or self.print_changed:
-            self._print(last, str(module))
-        self._start = perf_counter()
-
-    def _print(self, last: "ModulePass | None", text: str) -> None:
-        if last is not None and (self.print_all or text != self._text):
-            print(f"// -----// after {last.name} //----- //\n{text}\n", file=sys.stderr)
-        self._text = text
-
-
 def opt(
     *,
-    file: Annotated[
+    model: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE]", show_default=False, help="A .mlir file; - reads the input."
+            metavar="[MODEL]",
+            show_default=False,
+            help="A .mlir file, or a model whose graph is read; - or nothing reads the input.",
         ),
     ] = "-",
     passes: Annotated[
@@ -77,41 +51,76 @@ def opt(
     generic: Annotated[
         bool, typer.Option("--print-op-generic", help="Print operations in the generic form.")
     ] = False,
+    json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run passes over a module's text and print the result; `lamina passes` lists them.
 
-    What is printed on the way goes to standard error.
+    What is printed on the way goes to standard error. A dumped stage still knows which passes it
+    has to go through: those that are run here in that order are taken off.
 
     Examples:
 
-      lamina opt stage.mlir -p "decompose-math"
+      lamina opt stages/000-import.mlir -p fold-duplicates,fuse-attention --print-ir-after-change
 
-      lamina opt stage.mlir -p "fold-constants,decompose-math" --verify-each --time-passes
+      lamina opt smollm2 -p "fuse-attention{rows=8}" -o stage.mlir
+
+      lamina opt module.mlir -p decompose-math --verify-each --time-passes
     """
     from lamina.compiler import run_passes
-    from lamina.dialects.text import parse_module, read_module, verify_module
+    from lamina.dialects.text import verify_module
     from lamina.plugins import manager
 
     pipeline = manager.parse_pipeline(passes)
     ctx = manager.context()
-    if file == "-":
-        module = parse_module(ctx, sys.stdin.read(), "standard input")
-    else:
-        module = read_module(ctx, Path(file))
-    observer = Observer(print_ir_after_all, print_ir_after_change, verify_each)
+    module = _read(ctx, model)
+    observer = PassObserver(print_ir_after_all, print_ir_after_change, verify_each)
     run_passes(ctx, module, pipeline, [observer])
     verify_module(module, passes or "reading")
-    result = _print(module, generic)
+    _take_off(module, pipeline)
+    result = _text(module, generic)
+    if output is not None:
+        output.write_text(f"{result}\n", encoding="utf-8")
+    if json:
+        emit_json({"passes": observer.times(), "module": None if output else result})
+        return
     if output is None:
         print(result)
-    else:
-        output.write_text(f"{result}\n", encoding="utf-8")
     if time_passes:
-        _print_times(observer.times)
+        observer.print_times()
 
 
-def _print(module: "ModuleOp", generic: bool) -> str:
+def _read(ctx: "Context", model: str) -> "ModuleOp":
+    from lamina.dialects.text import parse_module, read_module
+
+    if model == "-":
+        return parse_module(ctx, sys.stdin.read(), "standard input")
+    if model.endswith(".mlir"):
+        return read_module(ctx, Path(model))
+    import lamina
+    from lamina.frontend.fetch import resolve_model
+
+    return lamina.read(resolve_model(model)).module
+
+
+def _take_off(module: "ModuleOp", passes: "Sequence[ModulePass]") -> None:
+    """Take the passes that were run off the head of those that a stage has to go through."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from lamina.plugins import manager
+    from lamina.targets.dump import PENDING, pending
+
+    stage = pending(module)
+    if stage is None:
+        return
+    rest = [str(each) for each in manager.parse_pipeline(stage[1])]
+    for each in passes:
+        if rest and rest[0] == str(each):
+            del rest[0]
+    module.attributes[PENDING] = StringAttr(",".join(rest))
+
+
+def _text(module: "ModuleOp", generic: bool) -> str:
     from io import StringIO
 
     from xdsl.printer import Printer
@@ -119,9 +128,3 @@ def _print(module: "ModuleOp", generic: bool) -> str:
     text = StringIO()
     Printer(text, print_generic_format=generic).print_op(module)
     return text.getvalue()
-
-
-def _print_times(times: list[tuple[str, float]]) -> None:
-    total = sum(seconds for _, seconds in times)
-    for name, seconds in [*times, ("total", total)]:
-        print(f"{seconds * 1e3:10.2f} ms  {name}", file=sys.stderr)

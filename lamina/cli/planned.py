@@ -34,9 +34,9 @@ def plan_facts(
     chosen = compiler.resolve_target(target, model)
     try:
         module = compiler.lower(model, chosen, dump=dump)
+        ranges = _ranges(module)
     except LaminaError as error:
         return {"target": target, "error": str(error)}
-    ranges = _ranges(module)
     hosts = {op.callee.string_value() for op in module.walk() if isinstance(op, HostOp)}
     return {
         "target": target,

@@ -12,6 +12,12 @@ def plugins(json: JsonOption = False, debug: DebugOption = False) -> None:
     """List the plugins, what is in the box among them, and what each adds.
 
     LAMINA_PLUGINS=off leaves only what is in the box.
+
+    Examples:
+
+      lamina plugins
+
+      lamina plugins --json
     """
     from lamina.plugins import manager
 

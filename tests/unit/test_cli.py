@@ -63,6 +63,10 @@ def test_wrong_usage_ends_with_two(command: Command, arguments: list[str]) -> No
     ("arguments", "message"),
     [
         (["ops", "nope"], "there is no dialect 'nope'"),
+        (["ops", "nn.sofmax"], "there is no operation 'nn.sofmax' (did you mean nn.softmax"),
+        (["passes", "fuse-atention"], "there is no pass 'fuse-atention' (did you mean fuse-atten"),
+        (["targets", "nope"], "there is no target 'nope'"),
+        (["targets", "cpu{x=1}"], "the target cpu has no option 'x'"),
         (["fetch", "nope"], "there is no model 'nope' to fetch"),
         (["generate", "nope.gguf", "-p", "Hello"], "there is no model at nope.gguf"),
         (["inspect", "nope.gguf"], "there is no model at nope.gguf"),
@@ -81,6 +85,42 @@ def test_a_users_error_is_one_sentence(
     assert err.startswith("error: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_target_is_told_whole(command: Command) -> None:
+    _, out, _ = command("targets", "cpu{activations=f32}", "--json")
+    found = json.loads(out)
+    assert found["spec"] == 'cpu{activations="f32"}'
+    assert {"name": "activations", "type": "str", "value": "f32", "default": "auto"} in found[
+        "options"
+    ]
+    assert found["passes"][-1] == "decompose-math"
+    assert "tile.dot" in found["accepts"]
+
+
+def test_an_operation_is_told_whole(command: Command) -> None:
+    _, out, _ = command("ops", "nn.softmax", "--json")
+    found = json.loads(out)
+    assert (found["operands"], found["results"], found["attributes"]) == (["x"], ["y"], ["axis"])
+    assert found["declared"] == "lamina.dialects.nn:SoftmaxOp"
+    assert found["numpy"].startswith("lamina.targets.reference.")
+    assert found["decomposition"].startswith("lamina.passes.composites.")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["targets", "cpu"], ["ops", "tile.dot"], ["passes", "plan-memory"]]
+)
+def test_a_single_thing_is_told_in_words(command: Command, arguments: list[str]) -> None:
+    code, out, err = command(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{arguments[1]}, by builtin")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_shows_examples(command: Command, name: str) -> None:
+    _, out, _ = command(name, "--help")
+    examples = out.split("Examples:")[1]
+    assert f"lamina {name}" in examples
 
 
 def test_text_that_is_no_module_is_answered_with_the_place(

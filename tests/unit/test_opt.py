@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,8 +134,32 @@ def test_passes_are_listed_with_options_and_owner(command: Command) -> None:
     line = next(line for line in out.splitlines() if line.startswith("fold-mark"))
     assert line.split() == [
         "fold-mark",
-        "mark:",
-        "str",
+        "mark=seen",
         "test-opt",
         *"The module has a mark.".split(),
     ]
+
+
+def test_a_stage_has_the_passes_that_were_run_no_more_before_it(
+    command: Command, tmp_path: Path
+) -> None:
+    told = 'lamina.target = "cpu", lamina.pending = "fold-mark{mark=\\22x\\22},fold-nothing"'
+    (path := tmp_path / "stage.mlir").write_text(f"builtin.module attributes {{{told}}} {{\n}}\n")
+    _, out, _ = command("opt", path, "-p", 'fold-nothing,fold-mark{mark="x"}')
+    assert 'lamina.pending = "fold-nothing"' in out
+
+
+def test_an_object_has_the_module_and_the_times(command: Command, module: Path) -> None:
+    code, out, err = command("opt", module, "-p", "fold-nothing,fold-mark", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert [each["name"] for each in found["passes"]] == ["fold-nothing", "fold-mark"]
+    assert "arith.negf" in found["module"]
+
+
+def test_one_pass_is_told_whole(command: Command) -> None:
+    code, out, _ = command("passes", "fold-mark", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["options"] == [{"name": "mark", "type": "str", "default": "seen"}]
+    assert found["file"] == __file__

@@ -49,7 +49,10 @@ def prepare(module: ModuleOp, weights: Mapping[str, Any]) -> Iterator[tuple[str,
 def weight_of(name: str, weights: Mapping[str, Any]) -> Any:
     """Return the weight `name`; InputError if there is none."""
     if name not in weights:
-        raise InputError(f"the weight {name!r} is missing")
+        raise InputError(
+            f"the weight {name!r} is missing: a stage has its weights where the manifest.json "
+            "beside it says, or is given them as weights="
+        )
     return weights[name]
 
 
