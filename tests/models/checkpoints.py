@@ -200,7 +200,9 @@ GGUF_LINEARS = (
 )
 
 
-def gguf_llama(kind: str, *, rope_freqs: bool = False) -> dict[str, gguf_writer.Tensor]:
+def gguf_llama(
+    kind: str, *, rope_freqs: bool = False, layers: int = LAYERS
+) -> dict[str, gguf_writer.Tensor]:
     """A llama's tensors as a converter writes them: norms in f32, rows of no whole blocks in f16."""
     rng = np.random.default_rng(3)
     found: dict[str, gguf_writer.Tensor] = {}
@@ -213,7 +215,7 @@ def gguf_llama(kind: str, *, rope_freqs: bool = False) -> dict[str, gguf_writer.
         found[name] = gguf_writer.f32(rng.normal(1, 0.1, HIDDEN))
 
     matrix("token_embd.weight", VOCAB, HIDDEN)
-    for layer in range(LAYERS):
+    for layer in range(layers):
         norm(f"blk.{layer}.attn_norm.weight")
         norm(f"blk.{layer}.ffn_norm.weight")
         for name, rows, columns in GGUF_LINEARS:
@@ -270,8 +272,9 @@ def of_bert() -> Checkpoint:
     return Checkpoint("bert", BERT, write, arrays)
 
 
-def of_gguf(kind: str, *, rope_freqs: bool = False) -> Checkpoint:
-    tensors = gguf_llama(kind, rope_freqs=rope_freqs)
+def of_gguf(kind: str, *, rope_freqs: bool = False, layers: int = LAYERS) -> Checkpoint:
+    tensors = gguf_llama(kind, rope_freqs=rope_freqs, layers=layers)
+    metadata = GGUF_METADATA | {"llama.block_count": layers}
     plain = {
         name: dequantized(own, np.frombuffer(raw, np.uint8).reshape(shape[0], -1)).reshape(shape)
         for name, (own, shape, raw) in tensors.items()
@@ -279,10 +282,11 @@ def of_gguf(kind: str, *, rope_freqs: bool = False) -> Checkpoint:
 
     def write(folder: Path) -> Path:
         path = folder / "model.gguf"
-        path.write_bytes(gguf_writer.gguf_bytes(GGUF_METADATA, tensors))
+        path.write_bytes(gguf_writer.gguf_bytes(metadata, tensors))
         return path
 
-    return Checkpoint("llama", LLAMA, write, from_gguf(plain, HEADS, 1))
+    settings = LLAMA | {"num_hidden_layers": layers}
+    return Checkpoint("llama", settings, write, from_gguf(plain, HEADS, 1))
 
 
 CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
