@@ -83,7 +83,7 @@ class _Unary(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$x attr-dict `:` type($x)"
+    assembly_format: ClassVar[str | None] = "$x attr-dict `:` type($x)"
 
     def __init__(self, x: SSAValue) -> None:
         super().__init__(operands=[x], result_types=[x.type])
@@ -99,7 +99,7 @@ class _Binary(IRDLOperation):
     y = result_def(T)
 
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$a `,` $b attr-dict `:` type($a)"
+    assembly_format: ClassVar[str | None] = "$a `,` $b attr-dict `:` type($a)"
 
     def __init__(self, a: SSAValue, b: SSAValue) -> None:
         super().__init__(operands=[a, b], result_types=[a.type])
@@ -388,7 +388,7 @@ class _Map(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = f"$x {FUNCTIONAL}"
+    assembly_format: ClassVar[str | None] = f"$x {FUNCTIONAL}"
 
 
 @irdl_op_definition

@@ -67,7 +67,7 @@ def _extent(text: str) -> Dim:
 
 @irdl_attr_definition
 class BufferType(ParametrizedAttribute, TypeAttribute):
-    """Memory that holds a tensor, row by row: `!plan.buffer<tensor<?x576xf32, #nn.dims<["T"]>>>`."""
+    """Memory of a tensor, row by row: `!plan.buffer<tensor<?x576xf32, #nn.dims<["T"]>>>`."""
 
     name = "plan.buffer"
 

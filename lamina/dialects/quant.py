@@ -1,7 +1,7 @@
 """The `quant` dialect: block-quantised weights, 8-bit activations, and products of the two.
 
-A weight comes as `!quant.blocks<"q4_1", 576 : i64, 576 : i64>`: the file's bytes, K in blocks along each of N
-rows. Two packed forms carry every format to the kernels, as three plain tensors:
+A weight comes as `!quant.blocks<"q4_1", 576 : i64, 576 : i64>`: the file's bytes, K in blocks
+along each of N rows. Two packed forms carry every format to the kernels, as three plain tensors:
 
 - quants `tensor<N/16 x K/32 x J x 16 x 4 x i8>`: for 16 rows and 32 columns, groups of 4 columns;
   J = 8 holds one byte a weight; J = 4 holds two 4-bit weights a byte, the low half of group 2j

@@ -105,7 +105,7 @@ def _require(condition: bool, message: str) -> None:
 
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
-    """How a kernel is to be built, in numbers: `#tile.schedule<{"m" = 4 : i64, "n" = 64 : i64}>`."""
+    """How to build a kernel, in numbers: `#tile.schedule<{"m" = 4 : i64, "n" = 64 : i64}>`."""
 
     name = "tile.schedule"
 
@@ -467,7 +467,7 @@ class _Map(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format: ClassVar[str] = "$x attr-dict `:` functional-type(operands, results)"
+    assembly_format: ClassVar[str | None] = "$x attr-dict `:` functional-type(operands, results)"
 
 
 @irdl_op_definition
