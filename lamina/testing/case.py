@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,10 +37,8 @@ class Case:
     only: str | None = None
 
     def sheet(self) -> Sheet:
-        """Return the module under construction, all of it written."""
-        sheet = Sheet(self.only)
-        self.build(sheet)
-        return sheet
+        """Return the module with its checks, all of it written."""
+        return _written(self)
 
     def calls(self, sheet: Sheet, size: int) -> Sequence[Arrays]:
         """Return the inputs of the calls at a size: the same ones every time."""
@@ -51,3 +50,10 @@ class Case:
     def alone(self, check: str) -> Case:
         """Return the case that is one of this one's checks."""
         return replace(self, only=check)
+
+
+@lru_cache(maxsize=4)
+def _written(case: Case) -> Sheet:
+    sheet = Sheet(case.only)
+    case.build(sheet)
+    return sheet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,8 +118,9 @@ class Sheet(Graph):
         self.check(name, y, **tolerance)
         return y
 
+    @cached_property
     def module(self) -> ModuleOp:
-        """Return the module; what no output needs is not in it."""
+        """The module; what no output needs is not in it. Nothing can be added any more."""
         if self._adopted is not None:
             return self._adopted
         module = self.finish()

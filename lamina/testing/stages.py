@@ -46,15 +46,17 @@ def stages(case: Case, target: str) -> Sequence[Stage]:
     return _stages(case, resolve_target(target).passes())
 
 
-def judge_pass(name: str, case: Case, target: str = "cpu") -> Outcome:
-    """Judge every stage that a pass makes of a case; `target` says where it stands.
+def judge_pass(chosen: str | ModulePass, case: Case, target: str = "cpu") -> Outcome:
+    """Judge every stage that a pass makes of a case; of one given by name, also in the pipeline.
 
     There are no verdicts where the pass changes nothing, or where one before it fails.
     """
-    default = manager.passes()[name]()()
-    made = [stage for stage in stages(case, target) if stage.made_by == name]
-    if default not in resolve_target(target).passes():
-        made += _stages(case, (default,))
+    made: list[Stage] = []
+    if isinstance(chosen, str):
+        made += [stage for stage in stages(case, target) if stage.made_by == chosen]
+        chosen = manager.passes()[chosen]()()
+    if not made or chosen not in resolve_target(target).passes():
+        made += _stages(case, (chosen,))
     outcome = Outcome()
     for stage in made:
         outcome.verdicts += _judge_stage(stage, case)
@@ -62,17 +64,18 @@ def judge_pass(name: str, case: Case, target: str = "cpu") -> Outcome:
 
 
 def _stages(case: Case, passes: Sequence[ModulePass]) -> Sequence[Stage]:
-    module, found = case.sheet().module().clone(), list[Stage]()
+    module, found = case.sheet().module, list[Stage]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for each in passes:
             after = module.clone()
             try:
                 run_passes(manager.context(), after, [each])
-                after.verify()
+                changed = not after.is_structurally_equivalent(module)
+                if changed:
+                    after.verify()
             except Exception as error:
                 return [*found, Stage(each.name, None, f"{type(error).__name__}: {error}")]
-            changed = not after.is_structurally_equivalent(module)
             found.append(Stage(each.name, after if changed else None))
             module = after
     return found

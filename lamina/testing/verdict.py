@@ -68,7 +68,7 @@ def judge(target: str | Target, case: Case) -> Outcome:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            executable = compile(sheet.module(), target, weights=sheet.weights)
+            executable = compile(sheet.module, target, weights=sheet.weights)
     except TargetUnavailable:
         raise
     except Exception as error:
@@ -139,7 +139,7 @@ def expectation(case: Case, size: int) -> Sequence[Arrays]:
     """Return what the reference says of each call of a case at a size."""
     sheet = case.sheet()
     calls = case.calls(sheet, size)
-    return results(ReferenceExecutable(sheet.module(), sheet.weights), calls)
+    return results(ReferenceExecutable(sheet.module, sheet.weights), calls)
 
 
 def results(executable: Executable, calls: Sequence[Arrays]) -> list[Arrays]:
