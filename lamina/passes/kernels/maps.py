@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
+    f64,
 )
 from xdsl.ir import Operation, SSAValue
 
@@ -19,6 +20,7 @@ from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
+from lamina.passes.decompose_math import FORMULAS
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, check_rows, rule, source_of, split_span
 
@@ -62,7 +64,14 @@ def _unary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     x = tiles.tile_of(op.operands[0], index)
     if not isinstance(tile.element_of(x.type), AnyFloat):
         return _integer_unary(tiles, op, x)
-    return tiles.emit.add(UNARY[type(op)](x))
+    return tiles.emit.add(_known(UNARY[type(op)], x)(x))
+
+
+def _known(function: type[Any], x: SSAValue) -> type[Any]:
+    """Return a function that kernels can compute on elements like those of `x`."""
+    if function in FORMULAS and tile.element_of(x.type) == f64:
+        raise LoweringError(f"{function.name} of f64 has no formula")
+    return function
 
 
 def _integer_unary(tiles: Tiles, op: Operation, x: SSAValue) -> SSAValue:
@@ -83,7 +92,7 @@ def _binary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     kind = on_floats if isinstance(tile.element_of(a.type), AnyFloat) else on_integers
     if kind is None:
         raise LoweringError(f"{op.name} of {tile.element_of(a.type)} has no tile rule")
-    return tiles.emit.binary(kind, a, b)
+    return tiles.emit.binary(_known(kind, a), a, b)
 
 
 @rule(nn.CompareOp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, i1, i8, i32, i64
+from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
@@ -16,8 +16,9 @@ from lamina.testing.values import angles, edges, exponents, normal
 Unary = Callable[[SSAValue], Operation]
 Binary = Callable[[SSAValue, SSAValue], Operation]
 
-FLOATS: tuple[Attribute, ...] = (f32, f16, bf16)
-INTEGERS: tuple[Attribute, ...] = (i8, i32, i64)
+NARROW: tuple[Attribute, ...] = (f32, f16, bf16)
+FLOATS: tuple[Attribute, ...] = (*NARROW, f64)
+INTEGERS: tuple[Attribute, ...] = (i8, i16, i32, i64)
 ALL: tuple[Attribute, ...] = (*FLOATS, i1, *INTEGERS)
 
 EXACT: tuple[Unary, ...] = (nn.AbsOp, nn.NegOp, nn.ReluOp)

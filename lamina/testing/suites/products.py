@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f16, f32, i8
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f16, f32, f64, i8
 from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn
@@ -50,6 +50,7 @@ def _products(sheet: Sheet) -> None:
     v = sheet.given("v", f32, ["K"], normal)
     q = sheet.given("q", f32, ["M", 2, "N", 8], normal)
     k = sheet.given("k", f32, ["M", 5, 2, 8], normal)
+    none = sheet.given("none", f32, ["N", 0], normal)
     for name, op in (
         ("rows_by_rows", nn.DotGeneralOp(a, b, [(1, 1)])),
         ("rows_by_columns", nn.DotGeneralOp(a, c, [(1, 0)])),
@@ -60,6 +61,7 @@ def _products(sheet: Sheet) -> None:
         ("of_a_vector", nn.DotGeneralOp(v, a, [(0, 1)])),
         ("of_vectors", nn.DotGeneralOp(v, v, [(0, 0)])),
         ("outer", nn.DotGeneralOp(v, v, [])),
+        ("of_no_depth", nn.DotGeneralOp(none, none, [(1, 1)])),
         ("two_pairs", nn.DotGeneralOp(d, e, [(0, 0), (2, 2)])),
     ):
         sheet.compute(name, op, atol=PRODUCT)
@@ -89,6 +91,8 @@ def _narrow(sheet: Sheet) -> None:
     b = sheet.given("b", i8, [9, 40], edges)
     c = sheet.given("c", f16, ["N", 40], unit)
     d = sheet.given("d", f16, [9, 40], unit)
+    e = sheet.given("e", f64, ["N", 40], unit)
+    sheet.compute("doubles", nn.DotGeneralOp(e, e, [(1, 1)]), atol=1e-12)
     sheet.compute("bytes", nn.DotGeneralOp(a, b, [(1, 1)]))
     sheet.compute("halves", nn.DotGeneralOp(c, d, [(1, 1)]), atol=PRODUCT)
 

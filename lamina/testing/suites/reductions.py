@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, bf16, f16, f32, i1, i8, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, bf16, f16, f32, f64, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn
@@ -13,7 +13,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, tensor
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
-from lamina.testing.values import distinct, edges, gaps, near, normal, unit
+from lamina.testing.values import always, distinct, edges, gaps, near, normal, unit
 
 N = Dim.symbol("N")
 LONG = (0, 1, 3, 31, 1000)
@@ -28,7 +28,7 @@ HALF_SUM = 5e-2
 
 def cases() -> Iterator[Case]:
     """Yield the cases of reductions, of what is made of them, and of order."""
-    for kind in (f32, f16, bf16):
+    for kind in (f32, f64, f16, bf16):
         yield Case(f"reductions-{kind}", partial(_floats, kind), LONG)
     for integer in (i8, i32):
         yield Case(f"reductions-{integer}", partial(_integers, integer), LONG)
@@ -47,7 +47,7 @@ def _floats(kind: Attribute, sheet: Sheet) -> None:
     rows = sheet.given("rows", kind, [5, "N"], normal)
     columns = sheet.given("columns", kind, ["N", 5], normal)
     near_one = sheet.given("near_one", kind, ["M", "N"], near(1.0, 0.01))
-    atol = SUM if kind == f32 else HALF_SUM
+    atol = SUM if kind in (f32, f64) else HALF_SUM
     for name, x, dim in (("row", rows, 1), ("column", columns, 0)):
         sheet.compute(f"add_{name}", nn.ReduceOp(x, "add", [dim]), atol=atol)
         for extreme in ("max", "min"):
@@ -113,6 +113,8 @@ def _softmax(sheet: Sheet) -> None:
     sheet.compute("middle", nn.SoftmaxOp(columns, 1), atol=1e-6)
     sheet.compute("first", nn.SoftmaxOp(columns, 0), atol=1e-6)
     sheet.compute("of_large", nn.SoftmaxOp(large, 1), atol=1e-6)
+    hidden = sheet.given("hidden", f32, ["N", 7], always(float("-inf")))
+    sheet.compute("of_all_hidden", nn.SoftmaxOp(hidden, 1), atol=1e-6)
 
 
 def _norms(sheet: Sheet) -> None:

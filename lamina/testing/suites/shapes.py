@@ -77,6 +77,8 @@ def _joins(kind: Attribute, sheet: Sheet) -> None:
     _exact(sheet, "rows", nn.ConcatOp([a, b], 0))
     _exact(sheet, "columns", nn.ConcatOp([a, c, a], 1))
     _exact(sheet, "with_nothing", nn.ConcatOp([none, a, none], 0))
+    few = sheet.add(nn.ConcatOp([none, none], 0))
+    _exact(sheet, "nothing", nn.CastOp(few, f32 if kind == f16 else f16))
     seven = FloatAttr(7.0, kind) if isinstance(kind, AnyFloat) else IntegerAttr(7, kind)  # pyright: ignore
     _exact(sheet, "padded", nn.PadOp(a, [1, 0], [2, 3], seven))
 
