@@ -15,6 +15,7 @@ from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
+from lamina.passes.kernels.in_place import find_in_place
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
 from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
 
@@ -45,22 +46,39 @@ class Kernel:
         self._stores = dict(zip(self.outputs, args[len(inputs) : len(kinds)], strict=True))
         self._inputs = inputs
 
-    def finish(self, grid: Sequence[Dim]) -> tile.KernelOp:
-        """Close the kernel with a grid in the group's symbols."""
+    def finish(self, grid: Sequence[Dim], *, whole_rows: bool = False) -> tile.KernelOp:
+        """Close the kernel with a grid in the group's symbols.
+
+        `whole_rows` says that a program has the rows that it stores for itself.
+        """
         self.block.add_op(tile.ReturnOp())
         pools = {_pool_of(y) for y in self.yields if isinstance(y.type, PagesType)}
         access = ["update" if v in pools else "read" for v in self._inputs]
         access += ["write"] * len(self.outputs)
         renamed: dict[str, Dim | int | str] = {k: Dim.symbol(v) for k, v in self._names.items()}
+        aliases = self._aliases(whole_rows)
         return tile.KernelOp(
             properties={
                 "sym_name": StringAttr(self.name),
                 "symbols": _strings(self._names.values()),
                 "grid": _strings(str(dim.substitute(renamed)) for dim in grid),
                 "access": _strings(access),
+                "aliases": tile.pair_list(aliases) if aliases else None,
             },
             regions=[Region(self.block)],
         )
+
+    def _aliases(self, whole_rows: bool) -> list[tuple[int, int]]:
+        """The operands that results may overwrite, by the numbers of their arguments."""
+        args: list[SSAValue] = list(self.block.args)
+        pairs = [
+            (args[i], self._stores[y])
+            for i, x in enumerate(self._inputs)
+            for y in self.outputs
+            if x.type == y.type
+        ]
+        found = find_in_place(self.block, pairs, whole_rows=whole_rows)
+        return [(args.index(x), args.index(y)) for x, y in found]
 
     def program(self, dim: int) -> SSAValue:
         """Return this program's coordinate."""

@@ -51,7 +51,7 @@ def build_rows(group: nn.GroupOp, name: str) -> tile.KernelOp:
         over_row(kernel.tiles, shape[-1], chunk, body)
     else:
         kernel.store([], Span(kernel.emit.index(0), 1, inside=True))
-    return kernel.finish([product(lead)])
+    return kernel.finish([product(lead)], whole_rows=True)
 
 
 def _chunk(kernel: Kernel, extent: Dim) -> int:
