@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checkpoints import CHECKPOINTS
-from history_model import END, byte_tokenizer
 
 import lamina
 
@@ -13,15 +11,9 @@ Command = Callable[..., tuple[int, str, str]]
 REFERENCE = ("--target", "reference")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model with random weights, and a tokenizer of bytes."""
-    path = CHECKPOINTS["llama"]().write(tmp_path_factory.mktemp("llama"))
-    byte_tokenizer().backend.save(str(path / "tokenizer.json"))
-    template = "{% for m in messages %}{{ m.content }}!{% endfor %}"
-    settings = {"eos_token": END, "chat_template": template}
-    (path / "tokenizer_config.json").write_text(json.dumps(settings))
-    return path
+@pytest.fixture
+def folder(bytewise_llama: Path) -> Path:
+    return bytewise_llama
 
 
 def test_text_comes_out_as_the_model_writes_it(folder: Path, command: Command) -> None:

@@ -54,6 +54,14 @@ def test_the_recipes_name_only_files_that_exist() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_the_architecture_names_only_files_that_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/*]+\.py|lamina/[\w/]+\.ll)`", text)
+    for name in named:
+        assert list(ROOT.glob(name) if "/" in name else (ROOT / "lamina").rglob(name)), name
+    assert len(named) > 40
+
+
 def test_every_fetched_model_is_in_the_list_of_third_parties() -> None:
     from lamina.frontend.fetch import SOURCES
 
