@@ -17,9 +17,8 @@ help: ## Say what each target does
 demo: $(VENV)/.installed ## Install, fetch a 98 MB model, compile it, and let it write
 	@echo "== The model (lamina fetch smollm2)"
 	@$(BIN)/lamina fetch smollm2
-	@echo "== Its text (lamina generate smollm2 -p '$(PROMPT)' -n 48)"
-	@printf '%s' '$(PROMPT)'
-	@$(BIN)/lamina generate smollm2 -p '$(PROMPT)' -n 48
+	@echo "== Its text (lamina generate smollm2 -p '$(PROMPT)' -n 48 --echo)"
+	@$(BIN)/lamina generate smollm2 -p '$(PROMPT)' -n 48 --echo
 
 test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 	@echo "== Tests (pytest)"

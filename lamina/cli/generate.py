@@ -63,6 +63,9 @@ def generate(
     chat: Annotated[
         bool, typer.Option("--chat", help="Wrap each prompt as a user's message to the model.")
     ] = False,
+    echo: Annotated[
+        bool, typer.Option("--echo", help="Write a single prompt before the text that follows it.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("-q", "--quiet", help="Leave out the line of timings.")
     ] = False,
@@ -90,7 +93,7 @@ def generate(
 
     Examples:
 
-      lamina generate -p "The capital of France is"
+      lamina generate -p "The capital of France is" --echo
 
       lamina generate model.gguf -p "Why is the sky blue?" --chat -n 200 --temperature 0.7
 
@@ -126,7 +129,7 @@ def generate(
         emit_json({"model": str(path), "completions": [asdict(each) for each in done]})
         return
     if len(prompts) == 1:
-        done = [_print_as_it_comes(llm, prompts[0], sampling)]
+        done = [_print_as_it_comes(llm, prompts[0], sampling, prompt[0] if echo else "")]
     else:
         done = _write(llm, prompts, sampling)
         for number, (text, completion) in enumerate(zip(prompt, done, strict=True), 1):
@@ -140,11 +143,14 @@ def _as_message(llm: "LLM", text: str) -> Prompt:
     return llm.tokenizer.encode_chat([{"role": "user", "content": text}])
 
 
-def _print_as_it_comes(llm: "LLM", prompt: Prompt, sampling: dict[str, Any]) -> "Completion":
+def _print_as_it_comes(
+    llm: "LLM", prompt: Prompt, sampling: dict[str, Any], before: str
+) -> "Completion":
     pieces = llm.stream(prompt, **sampling)
     try:
         with working("Reading the prompt"):
             piece = next(pieces)
+        print(for_terminal(before), end="")
         while True:
             print(for_terminal(piece), end="", flush=True)
             piece = next(pieces)

@@ -67,3 +67,9 @@ def test_a_cache_that_is_too_small_is_named(folder: Path, command: Command) -> N
     code, _, err = command("generate", folder, "-p", "Hi", "--cache-tokens", 16, *REFERENCE)
     assert code == 1
     assert "the cache has 16 positions in all" in err
+
+
+def test_a_prompt_is_written_before_its_text(folder: Path, command: Command) -> None:
+    given = (folder, "-p", "Hi", "-n", 4, *REFERENCE)
+    _, out, _ = command("generate", *given)
+    assert command("generate", *given, "--echo")[1] == f"Hi{out}"
