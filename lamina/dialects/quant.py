@@ -6,7 +6,8 @@ along each of N rows. Two packed forms carry every format to the kernels, as thr
 - quants `tensor<N/16 x K/32 x J x 16 x 4 x i8>`: for 16 rows and 32 columns, groups of 4 columns;
   J = 8 holds one byte a weight; J = 4 holds two 4-bit weights a byte, the low half of group 2j
   and the high half of group 2j + 1;
-- scales and, where the format has them, offsets: `tensor<N/16 x K/32 x 16 x f16>`.
+- scales and, where the format has them, offsets: `tensor<N/16 x K/g x 16 x f16>`, or of f32;
+  g = 32 or 16 columns share one.
 
 A weight is `scale * (quant - zero) + offset`, its quant unsigned. N is padded with zeros to 16.
 """
@@ -46,7 +47,9 @@ from lamina.dialects.nn import FUNCTIONAL
 from lamina.dialects.tensors import extents, tensor
 
 BLOCK = 32
-"""Columns that share a scale, in weights and in activations."""
+"""Columns that share a scale in activations, and that a block of packed quants holds."""
+GROUPS = (32, 16)
+"""How many columns may share a scale in a packed weight."""
 ROWS = 16
 """Rows that a packed tile holds side by side."""
 
@@ -123,14 +126,22 @@ class PackOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = f"$w {FUNCTIONAL}"
 
-    def __init__(self, w: SSAValue, bits: int, *, offset: bool) -> None:
+    def __init__(
+        self,
+        w: SSAValue,
+        bits: int,
+        *,
+        offset: bool,
+        group: int = BLOCK,
+        scales: Attribute = f16,
+    ) -> None:
         rows, columns = cast("BlocksType", w.type).shape
-        tiles, blocks = -(-rows // ROWS), columns // BLOCK
-        scales = tensor(f16, [tiles, blocks, ROWS])
+        tiles = -(-rows // ROWS)
+        scales = tensor(scales, [tiles, columns // group, ROWS])
         super().__init__(
             operands=[w],
             result_types=[
-                tensor(i8, [tiles, blocks, bits, ROWS, 4]),
+                tensor(i8, [tiles, columns // BLOCK, bits, ROWS, 4]),
                 scales,
                 [scales] if offset else [],
             ],
@@ -145,13 +156,13 @@ class PackOp(IRDLOperation):
 def _verify_packed(
     rows: int, columns: int, q: Attribute, scale: Attribute, offset: SSAValue | None
 ) -> None:
-    tiles, blocks = -(-rows // ROWS), columns // BLOCK
-    scales = tensor(f16, [tiles, blocks, ROWS])
-    allowed = [tensor(i8, [tiles, blocks, bits, ROWS, 4]) for bits in (4, 8)]
+    tiles = -(-rows // ROWS)
+    quants = [tensor(i8, [tiles, columns // BLOCK, bits, ROWS, 4]) for bits in (4, 8)]
+    scales = [tensor(kind, [tiles, columns // g, ROWS]) for kind in (f16, f32) for g in GROUPS]
     _require(columns % BLOCK == 0, f"{columns} columns are no multiple of {BLOCK}")
-    _require(q in allowed, f"quants are {q}, expected one of {', '.join(map(str, allowed))}")
-    _require(scale == scales, f"scales are {scale}, expected {scales}")
-    _require(offset is None or offset.type == scales, f"offsets must be {scales}")
+    _require(q in quants, f"quants are {q}, expected one of {', '.join(map(str, quants))}")
+    _require(scale in scales, f"scales are {scale}, expected one of {', '.join(map(str, scales))}")
+    _require(offset is None or offset.type == scale, f"offsets must be {scale}, as scales")
 
 
 class _Weights(IRDLOperation):
@@ -169,6 +180,12 @@ class _Weights(IRDLOperation):
     def bits(self) -> int:
         """The size of a packed quant, 4 or 8."""
         return int(extents(self.w[0].type)[2].evaluate({}))
+
+    @property
+    def group(self) -> int:
+        """How many columns share a scale of the packed form, 32 or 16."""
+        blocks, groups = (extents(part.type)[1].evaluate({}) for part in self.w[:2])
+        return blocks * BLOCK // groups
 
     @property
     def has_offset(self) -> bool:
@@ -212,12 +229,13 @@ class DequantizeOp(_Weights):
 
 @irdl_op_definition
 class LinearOp(_Weights):
-    """`y[t, n] = sum over blocks of scale * d * sum(q * (w - zero)) + offset * s`: f32 [T, N].
+    """`y[t, n] = sum over groups of scale * d * sum(q * (w - zero)) + offset * s`: f32 [T, N].
 
-    The inner sum, over a block of 32 of `q * w`, is exact in i32; blocks add up in f32 in
-    ascending order, each by two fused multiply-adds: the product of quants by `scale * d`, then
-    `offset * s` (a `zero` z is the offset `-z * scale`, instead or on top). `q`, `d`, `s` come
-    from `quant.quantize`.
+    A group is the columns that share a scale of the weight: a block of 32, or half of one. Its
+    sum of `q * w` is exact in i32; groups add up in f32 in ascending order, each by two fused
+    multiply-adds: the product of quants by `scale * d`, then `offset * s` (a `zero` z is the
+    offset `-z * scale`, instead or on top). `q`, `d`, `s` come from `quant.quantize`; half a block
+    has as s its own `d * sum(q)`.
     """
 
     name = "quant.linear"

@@ -40,7 +40,7 @@ _ACTIVATIONS: dict[str, Callable[[SSAValue], Operation]] = {
     "gelu_tanh": lambda x: nn.GeluOp(x, approximate=True),
     "relu": nn.ReluOp,
 }
-_BLOCKS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
+_BLOCKS = ("q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_0")
 _MOST_NAMED = 8
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, f16, f32
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
@@ -20,14 +20,28 @@ from lamina.passes.constants import depends_on_weights
 from lamina.passes.functions import find_function
 from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
 
-FORMS: dict[str, tuple[int, int, bool]] = {
-    "q4_0": (4, 8, False),
-    "q4_1": (4, 0, True),
-    "q5_0": (8, 16, False),
-    "q5_1": (8, 0, True),
-    "q8_0": (8, 128, False),
+
+class Form(NamedTuple):
+    """How a block format is packed: the columns that share a scale, the type of scales."""
+
+    bits: int
+    zero: int
+    offset: bool
+    group: int = BLOCK
+    scales: Attribute = f16
+
+
+FORMS: dict[str, Form] = {
+    "q4_0": Form(4, 8, offset=False),
+    "q4_1": Form(4, 0, offset=True),
+    "q4_k": Form(4, 0, offset=True, scales=f32),
+    "q5_0": Form(8, 16, offset=False),
+    "q5_1": Form(8, 0, offset=True),
+    "q5_k": Form(8, 0, offset=True, scales=f32),
+    "q6_k": Form(8, 32, offset=False, group=16, scales=f32),
+    "q8_0": Form(8, 128, offset=False),
 }
-"""The packed form of each block format: bits, zero, and whether it has offsets."""
+"""The packed form of each block format: one of 4-bit or 8-bit quants, nothing rounded."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +173,13 @@ class _Packed:
         kind = cast("BlocksType", w.type)
         if kind.format.data not in FORMS or kind.shape[1] % BLOCK:
             raise LoweringError(f"no packed form of {kind.format.data} weights of {kind.shape}")
-        bits, zero, offset = FORMS[kind.format.data]
+        form = FORMS[kind.format.data]
         if w not in self._blocks:
-            self._blocks[w] = pack = quant.PackOp(w, bits, offset=offset)
+            self._blocks[w] = pack = quant.PackOp(
+                w, form.bits, offset=form.offset, group=form.group, scales=form.scales
+            )
             _insert([pack], before)
-        return self._blocks[w], zero
+        return self._blocks[w], form.zero
 
 
 def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:

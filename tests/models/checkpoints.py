@@ -1,11 +1,12 @@
 """Tiny checkpoints with odd sizes: settings, random weights, and how they are written down."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ggml_blocks
 import gguf_writer
 import ml_dtypes
 import numpy as np
@@ -170,74 +171,106 @@ def save_mean_pooling(folder: Path) -> None:
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
 
 
-def blocks(kind: str, rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+def stored_rows(kind: str, rows: int, columns: int, rng: np.random.Generator) -> np.ndarray:
     """Random rows of a GGML type as bytes, of numbers about `columns ** -0.5` in size."""
-    size = columns**-0.5
     if kind in PLAIN:
-        values = rng.normal(0, size, (rows, columns))
+        values = rng.normal(0, columns**-0.5, (rows, columns))
         return values.astype(PLAIN[kind]).view(np.uint8)
-    of, share = BLOCKS[kind]
-    raw = rng.integers(0, 256, (rows, columns // 32, of), np.uint8)
-    scale = rng.uniform(size / share, 2 * size / share, (rows, columns // 32, 1))
-    raw[..., :2] = scale.astype(np.float16).view(np.uint8)
-    if kind == "q4_1":
-        raw[..., 2:4] = (-share * scale).astype(np.float16).view(np.uint8)
-    return raw.reshape(rows, -1)
+    return ggml_blocks.random_rows(kind, rows, columns, rng)
 
 
 PLAIN = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-BLOCKS = {"q8_0": (34, 74), "q4_0": (18, 4.6), "q4_1": (20, 7.5)}
-"""The bytes of a block, and about how large its quants are."""
 
-GGUF_LINEARS = (
-    ("attn_q", HIDDEN, HIDDEN),
-    ("attn_k", HIDDEN // HEADS, HIDDEN),
-    ("attn_v", HIDDEN // HEADS, HIDDEN),
-    ("attn_output", HIDDEN, HIDDEN),
-    ("ffn_gate", BETWEEN, HIDDEN),
-    ("ffn_up", BETWEEN, HIDDEN),
-    ("ffn_down", HIDDEN, BETWEEN),
-)
+
+@dataclass(frozen=True)
+class GgufSizes:
+    """The sizes of a llama in a GGUF file."""
+
+    hidden: int = HIDDEN
+    between: int = BETWEEN
+    heads: int = HEADS
+    kv_heads: int = 1
+    layers: int = LAYERS
+
+    @property
+    def narrow(self) -> int:
+        """The rows of k and v."""
+        return self.hidden // self.heads * self.kv_heads
+
+    @property
+    def linears(self) -> Iterator[tuple[str, int, int]]:
+        """The matrices of a layer: name, rows, columns."""
+        yield from (("attn_q", self.hidden, self.hidden), ("attn_k", self.narrow, self.hidden))
+        yield from (("attn_v", self.narrow, self.hidden), ("attn_output", self.hidden, self.hidden))
+        yield from (("ffn_gate", self.between, self.hidden), ("ffn_up", self.between, self.hidden))
+        yield "ffn_down", self.hidden, self.between
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        return {
+            "general.architecture": "llama",
+            "llama.vocab_size": VOCAB,
+            "llama.context_length": 512,
+            "llama.embedding_length": self.hidden,
+            "llama.feed_forward_length": self.between,
+            "llama.block_count": self.layers,
+            "llama.attention.head_count": self.heads,
+            "llama.attention.head_count_kv": self.kv_heads,
+            "llama.attention.layer_norm_rms_epsilon": 1e-5,
+        }
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What config.json would say of them."""
+        return LLAMA | {
+            "hidden_size": self.hidden,
+            "intermediate_size": self.between,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+        }
+
+
+ODD = GgufSizes()
+SUPER = GgufSizes(hidden=256, between=512, heads=4, kv_heads=2)
+"""Sizes of which every row is whole super-blocks."""
+GGUF_METADATA = ODD.metadata
+MIXED = {
+    **{"token_embd": "q6_k", "attn_k": "q5_0", "attn_v": "q6_k", "attn_output": "q5_k"},
+    **{"ffn_up": "q8_0", "ffn_down": "q6_k"},
+}
+"""A mix of types as converters make it, by node; the other nodes are q4_k."""
 
 
 def gguf_llama(
-    kind: str, *, rope_freqs: bool = False, layers: int = LAYERS
+    kind: str, *, rope_freqs: bool = False, sizes: GgufSizes = ODD
 ) -> dict[str, gguf_writer.Tensor]:
-    """A llama's tensors as a converter writes them: norms in f32, rows of no whole blocks in f16."""
+    """A llama's tensors as a converter writes them: norms in f32, rows of no whole blocks in f16.
+
+    `kind` is a type of GGML, or "mixed".
+    """
     rng = np.random.default_rng(3)
     found: dict[str, gguf_writer.Tensor] = {}
 
     def matrix(name: str, rows: int, columns: int) -> None:
-        own = kind if kind in PLAIN or columns % 32 == 0 else "f16"
-        found[name] = (own, (rows, columns), blocks(own, rows, columns, rng).tobytes())
+        own = MIXED.get(name.split(".")[-2], "q4_k") if kind == "mixed" else kind
+        own = own if own in PLAIN or columns % ggml_blocks.SIZES[own][0] == 0 else "f16"
+        found[name] = (own, (rows, columns), stored_rows(own, rows, columns, rng).tobytes())
 
     def norm(name: str) -> None:
-        found[name] = gguf_writer.f32(rng.normal(1, 0.1, HIDDEN))
+        found[name] = gguf_writer.f32(rng.normal(1, 0.1, sizes.hidden))
 
-    matrix("token_embd.weight", VOCAB, HIDDEN)
-    for layer in range(layers):
+    matrix("token_embd.weight", VOCAB, sizes.hidden)
+    for layer in range(sizes.layers):
         norm(f"blk.{layer}.attn_norm.weight")
         norm(f"blk.{layer}.ffn_norm.weight")
-        for name, rows, columns in GGUF_LINEARS:
+        for name, rows, columns in sizes.linears:
             matrix(f"blk.{layer}.{name}.weight", rows, columns)
     norm("output_norm.weight")
     if rope_freqs:
-        divisors = rng.uniform(1, 8, HIDDEN // HEADS // 2)
+        divisors = rng.uniform(1, 8, sizes.hidden // sizes.heads // 2)
         found["rope_freqs.weight"] = gguf_writer.f32(divisors)
     return found
-
-
-GGUF_METADATA: dict[str, object] = {
-    "general.architecture": "llama",
-    "llama.vocab_size": VOCAB,
-    "llama.context_length": 512,
-    "llama.embedding_length": HIDDEN,
-    "llama.feed_forward_length": BETWEEN,
-    "llama.block_count": LAYERS,
-    "llama.attention.head_count": HEADS,
-    "llama.attention.head_count_kv": 1,
-    "llama.attention.layer_norm_rms_epsilon": 1e-5,
-}
 
 
 @dataclass(frozen=True)
@@ -272,9 +305,8 @@ def of_bert() -> Checkpoint:
     return Checkpoint("bert", BERT, write, arrays)
 
 
-def of_gguf(kind: str, *, rope_freqs: bool = False, layers: int = LAYERS) -> Checkpoint:
-    tensors = gguf_llama(kind, rope_freqs=rope_freqs, layers=layers)
-    metadata = GGUF_METADATA | {"llama.block_count": layers}
+def of_gguf(kind: str, *, rope_freqs: bool = False, sizes: GgufSizes = ODD) -> Checkpoint:
+    tensors = gguf_llama(kind, rope_freqs=rope_freqs, sizes=sizes)
     plain = {
         name: dequantized(own, np.frombuffer(raw, np.uint8).reshape(shape[0], -1)).reshape(shape)
         for name, (own, shape, raw) in tensors.items()
@@ -282,11 +314,11 @@ def of_gguf(kind: str, *, rope_freqs: bool = False, layers: int = LAYERS) -> Che
 
     def write(folder: Path) -> Path:
         path = folder / "model.gguf"
-        path.write_bytes(gguf_writer.gguf_bytes(metadata, tensors))
+        path.write_bytes(gguf_writer.gguf_bytes(sizes.metadata, tensors))
         return path
 
-    settings = LLAMA | {"num_hidden_layers": layers}
-    return Checkpoint("llama", settings, write, from_gguf(plain, HEADS, 1))
+    arrays = from_gguf(plain, sizes.heads, sizes.kv_heads)
+    return Checkpoint("llama", sizes.settings, write, arrays)
 
 
 CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
@@ -301,7 +333,11 @@ CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
     "llama-llama3": lambda: of_llama(rope_scaling=LLAMA3),
     **{
         f"gguf-{kind}": lambda kind=kind: of_gguf(kind)
-        for kind in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1")
+        for kind in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1")
+    },
+    **{
+        f"gguf-{kind}": lambda kind=kind: of_gguf(kind, sizes=SUPER)
+        for kind in ("q4_k", "q5_k", "q6_k", "mixed")
     },
     "gguf-rope-freqs": lambda: of_gguf("q4_1", rope_freqs=True),
     "gpt2": of_gpt2,

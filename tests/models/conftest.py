@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from checkpoints import Checkpoint
 
 HERE = Path(__file__).parent
-MODULES = ("numpy_llama", "numpy_gpt2", "numpy_bert", "checkpoints", "decoding", "ragged")
+MODULES = (
+    "ggml_blocks",
+    "numpy_llama",
+    "numpy_gpt2",
+    "numpy_bert",
+    "checkpoints",
+    "decoding",
+    "ragged",
+)
 
 
 def _load(path: Path) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import ggml_blocks
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
@@ -147,21 +148,8 @@ def dequantized(kind: str, raw: np.ndarray) -> np.ndarray:
         return (raw.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if kind in ("f32", "f16"):
         return raw.view({"f32": np.float32, "f16": np.float16}[kind])
-    per_byte = {"q8_0": 32 / 34, "q4_0": 32 / 18, "q4_1": 32 / 20}[kind]
-    found = np.empty((raw.shape[0], round(raw.shape[1] * per_byte)))
+    elements, size = ggml_blocks.SIZES[kind]
+    found = np.empty((raw.shape[0], raw.shape[1] // size * elements))
     for start in range(0, raw.shape[0], 1024):
-        rows = raw[start : start + 1024]
-        found[start : start + 1024] = of_blocks(kind, rows).reshape(rows.shape[0], -1)
+        found[start : start + 1024] = ggml_blocks.numbers(kind, raw[start : start + 1024])
     return found
-
-
-def of_blocks(kind: str, raw: np.ndarray) -> np.ndarray:
-    blocks = raw.reshape(raw.shape[0], -1, {"q8_0": 34, "q4_0": 18, "q4_1": 20}[kind])
-    scale = blocks[..., :2].copy().view(np.float16).astype(np.float64)
-    if kind == "q8_0":
-        return scale * blocks[..., 2:].view(np.int8)
-    nibbles = blocks[..., -16:]
-    quants = np.concatenate([nibbles & 15, nibbles >> 4], axis=-1).astype(np.float64)
-    if kind == "q4_0":
-        return scale * (quants - 8)
-    return scale * quants + blocks[..., 2:4].copy().view(np.float16).astype(np.float64)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checkpoints import VOCAB, Checkpoint, of_gguf
+from checkpoints import VOCAB, Checkpoint, GgufSizes, of_gguf
 from decoding import run_steps
 from xdsl.dialects.builtin import ModuleOp
 
@@ -96,7 +96,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Model]:
     """The same quantised decoder with two layers and with three."""
 
     def read(layers: int, folder: Path) -> Model:
-        return lamina.read(of_gguf("q4_1", layers=layers).write(folder))
+        return lamina.read(of_gguf("q4_1", sizes=GgufSizes(layers=layers)).write(folder))
 
     return {layers: read(layers, tmp_path_factory.mktemp(f"{layers}")) for layers in (2, 3)}
 

@@ -23,6 +23,7 @@ def _load(path: Path) -> None:
 
 for _path in (
     HERE.parent / "frontend" / "gguf_writer.py",
+    MODELS / "ggml_blocks.py",
     MODELS / "numpy_llama.py",
     MODELS / "checkpoints.py",
     HERE / "history_model.py",

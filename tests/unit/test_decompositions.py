@@ -255,13 +255,16 @@ def test_quantised_activations_equal_their_decomposition(scale: float, size: int
     check(module_of(quant.QuantizeOp, [tensor(f32, ["T", 96])]), [x], 0)
 
 
-def weight(bits: int, rows: int, columns: int, *, offset: bool) -> tuple[list[Any], list[Any]]:
+def weight(
+    bits: int, rows: int, columns: int, *, offset: bool, group: int = 32
+) -> tuple[list[Any], list[Any]]:
     """Return the types and random arrays of a packed weight."""
     random = np.random.default_rng(9)
-    shape = [-(-rows // 16), columns // 32]
-    types = [tensor(i8, [*shape, bits, 16, 4])] + [tensor(f16, [*shape, 16])] * (1 + offset)
-    quants = random.integers(-128, 128, [*shape, bits, 16, 4]).astype(np.int8)
-    scales = [random.normal(0, 0.1, [*shape, 16]).astype(np.float16) for _ in range(1 + offset)]
+    tiles = -(-rows // 16)
+    shapes = [[tiles, columns // 32, bits, 16, 4], *[[tiles, columns // group, 16]] * (1 + offset)]
+    types = [tensor(f16 if n else i8, shape) for n, shape in enumerate(shapes)]
+    quants = random.integers(-128, 128, shapes[0]).astype(np.int8)
+    scales = [random.normal(0, 0.1, shape).astype(np.float16) for shape in shapes[1:]]
     return types, [quants, *scales]
 
 
@@ -274,11 +277,20 @@ def test_a_packed_weight_equals_its_decomposition(offset: bool, bits: int, rows:
     check(module_of(build, types), arrays)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("offset", [False, True])
-def test_a_quantised_linear_equals_its_decomposition(offset: bool, bits: int, size: int) -> None:
-    types, arrays = weight(bits, 31, 96, offset=offset)
+def test_a_weight_with_scales_of_half_a_block_equals_its_decomposition(offset: bool) -> None:
+    types, arrays = weight(8, 31, 96, offset=offset, group=16)
+    build = lambda *w: quant.DequantizeOp(w, 31, 96, zero=32)  # noqa: E731
+    check(module_of(build, types), arrays, 1e-4)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("bits", "group"), [(4, 32), (8, 32), (8, 16)])
+@pytest.mark.parametrize("offset", [False, True])
+def test_a_quantised_linear_equals_its_decomposition(
+    offset: bool, bits: int, group: int, size: int
+) -> None:
+    types, arrays = weight(bits, 31, 96, offset=offset, group=group)
     module = module_of(quant.QuantizeOp, [tensor(f32, ["T", 96])])
     activations = run(module, [normal(size, 96)])
     quantised = [tensor(i8, ["T", 96]), *[tensor(f32, ["T", 3])] * 2]

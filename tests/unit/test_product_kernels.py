@@ -1,7 +1,7 @@
 """Products mean what their groups mean: every kind of weight, tile, prologue and end."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,34 +32,53 @@ def floats(kind: str) -> Weight:
     return build
 
 
-def parts_of(body: Body, columns: int, depth: int, bits: int, offset: bool) -> list[SSAValue]:
-    tiles, blocks = -(-columns // 16), depth // 32
-    scales = [body.arg(f"f16[{tiles}, {blocks}, 16]") for _ in range(1 + offset)]
-    return [body.arg(f"i8[{tiles}, {blocks}, {bits}, 16, 4]"), *scales]
+class Form(NamedTuple):
+    """A packed form: the type of scales, and how many columns share one."""
+
+    bits: int
+    zero: int
+    offset: bool
+    scales: str = "f16"
+    group: int = 32
+
+    def parts(self, body: Body, columns: int, depth: int) -> list[SSAValue]:
+        tiles, groups = -(-columns // 16), depth // self.group
+        quants = body.arg(f"i8[{tiles}, {depth // 32}, {self.bits}, 16, 4]")
+        scales = f"{self.scales}[{tiles}, {groups}, 16]"
+        return [quants, *(body.arg(scales) for _ in range(1 + self.offset))]
 
 
-def dequantised(bits: int, zero: int, offset: bool) -> Weight:
+def dequantised(form: Form) -> Weight:
     def build(body: Body, x: Any, columns: int, depth: int) -> SSAValue:
-        parts = parts_of(body, columns, depth, bits, offset)
-        w = body.add(quant.DequantizeOp(parts, columns, depth, zero=zero))
+        parts = form.parts(body, columns, depth)
+        w = body.add(quant.DequantizeOp(parts, columns, depth, zero=form.zero))
         return body.add(nn.DotGeneralOp(x, w, [(1, 1)]))
 
     return build
 
 
-def eight_bit(bits: int, zero: int, offset: bool) -> Weight:
+def eight_bit(form: Form) -> Weight:
     def build(body: Body, x: Any, columns: int, depth: int) -> SSAValue:
-        parts = parts_of(body, columns, depth, bits, offset)
-        return body.add(quant.LinearOp(parts, x, columns, zero=zero))
+        parts = form.parts(body, columns, depth)
+        return body.add(quant.LinearOp(parts, x, columns, zero=form.zero))
 
     return build
 
 
-PACKED = {"q4_0": (4, 8, False), "q4_1": (4, 0, True), "q5_0": (8, 16, False), "both": (8, 3, True)}
-OF_FLOATS: dict[str, Weight] = {kind: floats(kind) for kind in ("f32", "f16")} | {
-    f"dequantised {name}": dequantised(*form) for name, form in PACKED.items()
+PACKED = {
+    "q4_0": Form(4, 8, False),
+    "q4_1": Form(4, 0, True),
+    "q4_k": Form(4, 0, True, "f32"),
+    "q5_0": Form(8, 16, False),
+    "q6_k": Form(8, 32, False, "f32", 16),
+    "both": Form(8, 3, True),
+    "both halves": Form(4, 3, True, "f16", 16),
+    "plain halves": Form(4, 0, False, "f16", 16),
 }
-WEIGHTS = OF_FLOATS | {name: eight_bit(*form) for name, form in PACKED.items()}
+OF_FLOATS: dict[str, Weight] = {kind: floats(kind) for kind in ("f32", "f16")} | {
+    f"dequantised {name}": dequantised(form) for name, form in PACKED.items()
+}
+WEIGHTS = OF_FLOATS | {name: eight_bit(form) for name, form in PACKED.items()}
 
 
 def left(body: Body, name: str, depth: int, rows: str = "T") -> Any:

@@ -58,20 +58,20 @@ class DequantizeToProduct(RewritePattern):
         if not op.packed:
             return
         spell = Spelling(op, rewriter)
-        quants = _quants(spell, op.w[0], op.bits)
+        quants = _quants(spell, op.w[0], op.bits, op.group)
         scale, *offset = (_lanes(spell, each, quants) for each in op.w[1:])
         zero = op.zero.value.data
         y = spell.add(nn.MulOp(spell.shifted(quants, -zero) if zero else quants, scale))
         for each in offset:
             y = spell.add(nn.AddOp(y, each))
-        rows, blocks, _ = extents(quants.type)
-        y = spell.reshape(y, [rows, blocks * BLOCK])
+        rows, groups, size = extents(quants.type)
+        y = spell.reshape(y, [rows, groups * size])
         shape = extents(op.y.type)
         spell.finish(y if extents(y.type) == shape else spell.add(nn.SliceOp(y, [0, 0], shape)))
 
 
-def _quants(spell: Spelling, packed: SSAValue, bits: int) -> SSAValue:
-    """Return quants [N / 16, K / 32, bits, 16, 4] as unsigned numbers, f32 [N, K / 32, 32]."""
+def _quants(spell: Spelling, packed: SSAValue, bits: int, group: int) -> SSAValue:
+    """Return quants [N / 16, K / 32, bits, 16, 4] as unsigned numbers, f32 [N, K / g, g]."""
     tiles, blocks = extents(packed.type)[:2]
     numbers = spell.add(nn.CastOp(packed, i32))
     if bits == 4:
@@ -83,7 +83,7 @@ def _quants(spell: Spelling, packed: SSAValue, bits: int) -> SSAValue:
     else:
         numbers = _low(spell, numbers, 255)
     by_row = spell.add(nn.TransposeOp(spell.cast(numbers, f32), [0, 3, 1, 2, 4]))
-    return spell.reshape(by_row, [tiles * ROWS, blocks, BLOCK])
+    return spell.reshape(by_row, [tiles * ROWS, blocks * (BLOCK // group), group])
 
 
 def _low(spell: Spelling, x: SSAValue, mask: int) -> SSAValue:
@@ -91,7 +91,7 @@ def _low(spell: Spelling, x: SSAValue, mask: int) -> SSAValue:
 
 
 def _lanes(spell: Spelling, numbers: SSAValue, quants: SSAValue) -> SSAValue:
-    """Return numbers [N / 16, K / 32, 16] as f32 beside each of the quants [N, K / 32, 32]."""
-    rows, blocks, _ = extents(quants.type)
+    """Return numbers [N / 16, K / g, 16] as f32 beside each of the quants [N, K / g, g]."""
+    rows, groups, _ = extents(quants.type)
     by_row = spell.add(nn.TransposeOp(spell.cast(numbers, f32), [0, 2, 1]))
-    return spell.along(spell.reshape(by_row, [rows, blocks]), quants, 2)
+    return spell.along(spell.reshape(by_row, [rows, groups]), quants, 2)

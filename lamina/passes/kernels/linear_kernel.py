@@ -2,34 +2,29 @@
 
 A tile of the result is `m` rows by `j` tiles of 16 columns. Every schedule does the same
 arithmetic for an element: columns of K in ascending order, one chain of fused multiply-adds; for
-8-bit activations a chain of blocks of 32, the scale's product first, then the offset's.
+8-bit activations a chain of groups that share a scale, the scale's product first, then the
+offset's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import OpResult, SSAValue
 
 from lamina.dialects import nn, quant, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
+from lamina.passes.kernels.integer_product import IntegerProduct
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
-from lamina.passes.kernels.weights import (
-    GROUPS,
-    dequantized_columns,
-    offset_of,
-    quant_tile,
-    scale_tile,
-)
+from lamina.passes.kernels.weights import GROUPS, dequantized_columns
 
 BLOCK, ROWS = quant.BLOCK, quant.ROWS
 Product = quant.LinearOp | nn.DotGeneralOp
@@ -221,7 +216,7 @@ class _Builder:
     def _multiply(self, op: Product, left: Subscript, at: Span) -> SSAValue:
         """One product for some rows and tiles of columns: `[m, j, 16]`."""
         if isinstance(op, quant.LinearOp):
-            return self._integer(op, left, at)
+            return IntegerProduct(self.tiles, op, left, at).build()
         return self._float(op, left, at)
 
     def _finish(self, results: dict[SSAValue, SSAValue], row: Span, columns: Span) -> None:
@@ -273,52 +268,6 @@ class _Builder:
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
         """The right operand for some columns of K: `[j, size, 16]` f32."""
         if isinstance(op.b.owner, quant.DequantizeOp):
-            block = Span(self.emit.over(k, BLOCK), 1, inside=True)
-            part = self.emit.over(self.emit.modulo(k, BLOCK), size)
-            return dequantized_columns(self.tiles, op.b.owner, (at, block), part)
+            return dequantized_columns(self.tiles, op.b.owner, at, k)
         lanes = Span(self.emit.index(0), ROWS, inside=True)
         return self.tiles.tile_of(op.b, (at, Span(k, size, inside=True), lanes))
-
-    def _integer(self, op: quant.LinearOp, rows: Subscript, at: Span) -> SSAValue:
-        """Products of 8-bit rows: exact in a block, f32 across blocks."""
-        emit = self.emit
-        shape = (self.rows, at.size, ROWS)
-        start = emit.full(0.0, f32, shape)
-
-        def block(b: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            one = Span(b, 1, inside=True)
-            whole = emit.cast(self._block(op, rows, (at, one)), f32)
-            scale = scale_tile(self.tiles, op.w[1], (at, one))
-            offset = offset_of(self.tiles, op, scale, partial(scale_tile, self.tiles, at=(at, one)))
-            d = self.tiles.tile_of(op.d, (rows, one))
-            wide = emit.broadcast(scale, [1, 2], shape)
-            product = emit.binary(arith.MulfOp, wide, self._per_row(d, shape))
-            acc = emit.fma(whole, product, acc)
-            if offset is not None:
-                s = self.tiles.tile_of(op.s, (rows, one))
-                acc = emit.fma(emit.broadcast(offset, [1, 2], shape), self._per_row(s, shape), acc)
-            return [acc]
-
-        blocks = emit.index(self.shape.depth // BLOCK)
-        return self.tiles.loop(emit.index(0), blocks, emit.index(1), [start], block)[0]
-
-    def _block(self, op: quant.LinearOp, rows: Subscript, where: tuple[Span, Span]) -> SSAValue:
-        """The product of one block of 32 columns: `[m, j, 16]` i32."""
-        emit, size = self.emit, 4 * GROUPS
-
-        def pair(part: SSAValue, total: SSAValue) -> Sequence[SSAValue]:
-            first = emit.binary(
-                arith.AddiOp, emit.times(where[1].start, BLOCK), emit.times(part, size)
-            )
-            columns = Span(first, size, inside=True)
-            q = emit.reshape(self.tiles.tile_of(op.q, (rows, columns)), (self.rows, GROUPS, 4))
-            weights = quant_tile(self.tiles, op, where, part)
-            dot = tile.DotOp(q, weights, total, [(1, 1), (2, 3)], unsigned=(0, 1))
-            return [emit.add(dot)]
-
-        zero = emit.full(0, i32, (self.rows, where[0].size, ROWS))
-        parts = emit.index(BLOCK // size)
-        return self.tiles.loop(emit.index(0), parts, emit.index(1), [zero], pair)[0]
-
-    def _per_row(self, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:
-        return self.emit.broadcast(self.emit.reshape(x, [self.rows]), [0], shape)

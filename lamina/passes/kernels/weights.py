@@ -57,7 +57,10 @@ def quant_tile(
 
 
 def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
-    """Load scales or offsets of one block for `J` tiles of rows: `[J, 16]` f32."""
+    """Load scales or offsets for `J` tiles of rows: `[J, 16]` f32.
+
+    `at` is (tiles of rows, group of columns that share a scale).
+    """
     emit = tiles.emit
     rows = Span(emit.index(0), ROWS, inside=True)
     shape = (at[0].size, ROWS)
@@ -85,13 +88,19 @@ def offset_of(
 
 
 def dequantized_columns(
-    tiles: Tiles, op: quant.DequantizeOp, index: Index, part: SSAValue
+    tiles: Tiles, op: quant.DequantizeOp, rows: Subscript, k: SSAValue
 ) -> SSAValue:
-    """Return weights for `J` tiles of rows as a right operand: `[J, 4 * GROUPS, 16]` f32."""
-    emit = tiles.emit
-    shape = (index[0].size, 4 * GROUPS, ROWS)
-    quants = emit.cast(quant_tile(tiles, op, index, part), f32, unsigned=True)
+    """Return weights for `J` tiles of rows as a right operand: `[J, 4 * GROUPS, 16]` f32.
+
+    They are those of the columns from `k` on, a multiple of their number.
+    """
+    emit, size = tiles.emit, 4 * GROUPS
+    shape = (rows.size, size, ROWS)
+    block = Span(emit.over(k, BLOCK), 1, inside=True)
+    part = emit.over(emit.modulo(k, BLOCK), size)
+    quants = emit.cast(quant_tile(tiles, op, (rows, block), part), f32, unsigned=True)
     columns = emit.reshape(emit.add(tile.TransposeOp(quants, [0, 1, 3, 2])), shape)
+    index = (rows, Span(emit.over(k, op.group), 1, inside=True))
     scale = scale_tile(tiles, op.w[1], index)
     offset = offset_of(tiles, op, scale, lambda w: scale_tile(tiles, w, index))
     wide = emit.broadcast(scale, [0, 2], shape)
@@ -114,16 +123,18 @@ def _dequantize(tiles: Tiles, op: quant.DequantizeOp, index: Index, _: SSAValue)
     of_tile = Rows(emit.binary(arith.DivUIOp, where, sixteen), count)
     block = Span(emit.over(columns.start, BLOCK), blocks, columns.inside)
     quants = _quants_of_rows(tiles, op, of_tile, block, in_tile)
-    shape = (count, blocks, BLOCK)
+    groups = columns.size // op.group
+    shape = (count, groups, op.group)
     numbers = emit.reshape(emit.cast(quants, f32, unsigned=True), shape)
+    group = Span(emit.over(columns.start, op.group), groups, columns.inside)
 
-    def per_block(weight: SSAValue) -> SSAValue:
-        at: Index = (of_tile, block, in_tile)
-        loaded = tiles.load(tiles.memrefs[weight], at, shape=(count, blocks), zip=(0, 2))
+    def per_group(weight: SSAValue) -> SSAValue:
+        at: Index = (of_tile, group, in_tile)
+        loaded = tiles.load(tiles.memrefs[weight], at, shape=(count, groups), zip=(0, 2))
         return emit.cast(loaded, f32)
 
-    scale = per_block(op.w[1])
-    offset = offset_of(tiles, op, scale, per_block)
+    scale = per_group(op.w[1])
+    offset = offset_of(tiles, op, scale, per_group)
     wide = emit.broadcast(scale, [0, 1], shape)
     if offset is None:
         result = emit.binary(arith.MulfOp, numbers, wide)

@@ -2,33 +2,23 @@
 
 The layouts are GGML's: a block is 32 neighbours of a row, its scale (f16) first, then its offset
 where it has one, then the fifth bits where it has them, then the quants. 4-bit quants lie as
-elements 0..15 in the low halves of 16 bytes and 16..31 in the high ones.
+elements 0..15 in the low halves of 16 bytes and 16..31 in the high ones. Super-blocks of 256 have
+readers of their own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from lamina.dialects.block_types import BLOCK_TYPES
 from lamina.errors import LoweringError
 from lamina.targets.reference.dtypes import Array
+from lamina.targets.reference.quants import Quants, values_of
+from lamina.targets.reference.super_blocks import SUPER_BLOCKS
 
 BLOCK = 32
-
-
-class Quants(NamedTuple):
-    """A weight taken apart: value = scale * (quant - zero) + offset.
-
-    `quants` uint8 [N, K / 32, 32]; `scale`, and `offset` if any, f16 [N, K / 32].
-    """
-
-    quants: Array
-    scale: Array
-    offset: Array | None
-    zero: int
 
 
 @dataclass(frozen=True)
@@ -50,11 +40,13 @@ _LAYOUTS: dict[str, _Layout] = {
 
 def take_apart(format: str, rows: Array) -> Quants:
     """Return the parts of rows of blocks, uint8 [N, bytes]; LoweringError names a format."""
-    if format not in _LAYOUTS:
+    if format not in _LAYOUTS and format not in SUPER_BLOCKS:
         raise LoweringError(f"reference cannot read blocks of {format}")
-    layout = _LAYOUTS[format]
     size = BLOCK_TYPES[format].bytes
     blocks = rows.reshape(len(rows), rows.shape[1] // size, size)
+    if format in SUPER_BLOCKS:
+        return SUPER_BLOCKS[format](blocks)
+    layout = _LAYOUTS[format]
     scale = _half(blocks, 0)
     offset = _half(blocks, 2) if layout.offset else None
     start = 4 if layout.offset else 2
@@ -74,16 +66,6 @@ def take_apart(format: str, rows: Array) -> Quants:
 def dequantized(format: str, rows: Array) -> Array:
     """Return rows of blocks, uint8 [N, bytes], as f32 [N, K]."""
     return values_of(take_apart(format, rows))
-
-
-def values_of(parts: Quants) -> Array:
-    """Return the numbers that quants, scales and offsets stand for: f32 [N, K]."""
-    numbers = parts.quants.astype(np.float32)
-    numbers -= np.float32(parts.zero)
-    numbers *= parts.scale[..., None].astype(np.float32)
-    if parts.offset is not None:
-        numbers += parts.offset[..., None].astype(np.float32)
-    return numbers.reshape(len(numbers), numbers.shape[1] * BLOCK)
 
 
 def _half(blocks: Array, start: int) -> Array:

@@ -11,9 +11,10 @@ from lamina.dialects import quant
 from lamina.dialects.quant import BLOCK, ROWS, BlocksType
 from lamina.dialects.tensors import extents
 from lamina.targets.reference import numerics
-from lamina.targets.reference.blocks import Quants, take_apart, values_of
+from lamina.targets.reference.blocks import take_apart
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Meaning
+from lamina.targets.reference.quants import Quants, values_of
 
 Args = tuple[Any, ...]
 
@@ -36,8 +37,8 @@ def _pack(run: Interpreter, op: quant.PackOp, args: Args) -> tuple[Any, ...]:
 
 
 def _tiles(quants: Array, bits: int) -> Array:
-    """Return quants [N, K / 32, 32] as `[N / 16, K / 32, bits, 16, 4]`, padded with zeros."""
-    blocks = quants.shape[1]
+    """Return quants [N, K / g, g] as `[N / 16, K / 32, bits, 16, 4]`, padded with zeros."""
+    blocks = quants.shape[1] * quants.shape[2] // BLOCK
     groups = _padded(quants).view(np.uint32).reshape(-1, ROWS, blocks, BLOCK // 4)
     tiles = np.ascontiguousarray(groups.transpose(0, 2, 3, 1))
     if bits == 4:
@@ -47,7 +48,7 @@ def _tiles(quants: Array, bits: int) -> Array:
 
 
 def _lanes(scales: Array) -> Array:
-    """Return numbers [N, K / 32] as `[N / 16, K / 32, 16]`, padded with zeros."""
+    """Return numbers [N, K / g] as `[N / 16, K / g, 16]`, padded with zeros."""
     tiles = _padded(scales).reshape(-1, ROWS, scales.shape[1])
     return np.ascontiguousarray(tiles.transpose(0, 2, 1))
 
@@ -68,8 +69,9 @@ def _parts(op: quant.DequantizeOp | quant.LinearOp, w: Args, rows: int) -> Quant
     if bits == 4:
         both = np.stack([packed & 15, packed >> 4], axis=3)
         packed = both.reshape(tiles, blocks, 8, ROWS, 4)
-    quants = packed.transpose(0, 3, 1, 2, 4).reshape(tiles * ROWS, blocks, BLOCK)
-    scales = [each.transpose(0, 2, 1).reshape(tiles * ROWS, blocks)[:rows] for each in w[1:]]
+    groups = w[1].shape[1]
+    quants = packed.transpose(0, 3, 1, 2, 4).reshape(tiles * ROWS, groups, op.group)
+    scales = [each.transpose(0, 2, 1).reshape(tiles * ROWS, groups)[:rows] for each in w[1:]]
     offset = scales[1] if op.has_offset else None
     return Quants(quants[:rows], scales[0], offset, op.zero.value.data)
 
@@ -87,14 +89,25 @@ def _linear(run: Interpreter, op: quant.LinearOp, args: Args) -> tuple[Any]:
     if parts.offset is not None:
         offset = offset + parts.offset.astype(np.float32)
     shifted = parts.zero != 0 or parts.offset is not None
-    q = q.reshape(tokens, d.shape[1], BLOCK).astype(np.float32)
+    groups, size = parts.quants.shape[1:]
+    q = q.reshape(tokens, groups, size).astype(np.float32)
+    d, s = _by_group(q, d, s)
     y = np.zeros((tokens, rows), np.float32)
-    for k in range(q.shape[1]):
+    for k in range(groups):
         sums = q[:, k] @ parts.quants[:, k].astype(np.float32).T
         y = numerics.fma(sums, scale[:, k] * d[:, k, None], y)
         if shifted:
             y = numerics.fma(offset[:, k], s[:, k, None], y)
     return (y,)
+
+
+def _by_group(q: Array, d: Array, s: Array) -> tuple[Array, Array]:
+    """Return the scales and sums of q [T, K / g, g], given those of blocks of 32."""
+    parts = BLOCK // q.shape[2]
+    if parts == 1:
+        return d, s
+    d = np.repeat(d, parts, axis=1)
+    return d, d * q.sum(-1)
 
 
 MEANINGS: dict[type[Operation], Meaning] = {

@@ -17,8 +17,18 @@ from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
 from lamina.testing.values import always, below, gaps, normal
 
-FORMATS = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0")
-WITH_OFFSET = ("q4_1", "q5_1")
+FORMATS = ("q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_0")
+SCALES = {
+    "q4_0": (0, 8, 0, 0),
+    "q4_1": (0, 8, 2, -8),
+    "q4_k": (0, 500, 2, 8),
+    "q5_0": (0, 16, 0, 0),
+    "q5_1": (0, 16, 2, -16),
+    "q5_k": (0, 1000, 2, 16),
+    "q6_k": (208, 4000, 0, 0),
+    "q8_0": (0, 128, 0, 0),
+}
+"""Where the scale is, how many of it a number may be, where the offset is and its size in it."""
 SIZES = (0, 1, 3, 31)
 
 EIGHT_BITS = 0.06
@@ -37,12 +47,11 @@ def blocks(format: str, rows: int, columns: int, seed: int) -> Array:
     rng, kind = np.random.default_rng(seed), BLOCK_TYPES[format]
     count = columns // kind.elements
     found = rng.integers(0, 256, (rows, count, kind.bytes), np.uint8)
-    largest = {"q4": 8, "q5": 16, "q8": 128}[format[:2]]
-    scale = columns**-0.5 * rng.uniform(1, 2, (rows, count)) / largest
-    found[..., :2] = scale.astype(np.float16)[..., None].view(np.uint8)
-    if format in WITH_OFFSET:
-        offset = -scale * largest
-        found[..., 2:4] = offset.astype(np.float16)[..., None].view(np.uint8)
+    place, largest, other, ratio = SCALES[format]
+    scale = columns**-0.5 * rng.uniform(1, 2, (rows, count, 1)) / largest
+    found[..., place : place + 2] = scale.astype(np.float16).view(np.uint8)
+    if ratio:
+        found[..., other : other + 2] = (ratio * scale).astype(np.float16).view(np.uint8)
     return found.reshape(rows, count * kind.bytes)
 
 
@@ -53,19 +62,20 @@ def stored(sheet: Sheet, name: str, format: str, rows: int, columns: int) -> SSA
 
 
 def _blocks(format: str, sheet: Sheet) -> None:
-    x = sheet.given("x", f32, ["N", 64], normal)
+    depth = max(64, BLOCK_TYPES[format].elements)
+    x = sheet.given("x", f32, ["N", depth], normal)
     ids = sheet.given("ids", i32, ["N"], below(40))
     q = quant.QuantizeOp(x)
     sheet.add(q)
     left = (q.q, q.d, q.s)
     for rows in (96, 32, 17):
-        w = stored(sheet, f"w{rows}", format, rows, 64)
+        w = stored(sheet, f"w{rows}", format, rows, depth)
         sheet.compute(f"linear_{rows}", quant.LinearOp([w], left, rows), atol=1e-5)
-    w = stored(sheet, "w", format, 40, 64)
-    numbers = sheet.add(quant.DequantizeOp([w], 40, 64))
+    w = stored(sheet, "w", format, 40, depth)
+    numbers = sheet.add(quant.DequantizeOp([w], 40, depth))
     dot = nn.DotGeneralOp(x, numbers, [(1, 1)])
     sheet.compute("of_numbers", dot, atol=EIGHT_BITS, of="quant.dequantize")
-    sheet.compute("embedding", nn.EmbeddingOp(w, ids, 64), atol=1e-6)
+    sheet.compute("embedding", nn.EmbeddingOp(w, ids, depth), atol=1e-6)
 
 
 def _activations(sheet: Sheet) -> None:
