@@ -1,6 +1,7 @@
 """The tokenizer that GGUF metadata describes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -11,7 +12,8 @@ from tokenizers import AddedToken, decoders, models
 from lamina.errors import FormatError
 from lamina.frontend.config_gguf import end_ids
 from lamina.frontend.fields import Fields
-from lamina.frontend.pre_tokenizers import PreTokenizerRule, pre_tokenizer_rule
+from lamina.frontend.pre_tokenizers import pre_tokenizer_rule
+from lamina.frontend.sentencepiece import LONGEST_TOKEN, sentencepiece
 from lamina.frontend.shown import shown
 from lamina.frontend.tokenizer import Tokenizer
 
@@ -23,8 +25,12 @@ _SCORES: Final = "tokenizer.ggml.scores"
 _MERGES: Final = "tokenizer.ggml.merges"
 _BOS: Final = "tokenizer.ggml.bos_token_id"
 _EOS: Final = "tokenizer.ggml.eos_token_id"
+_UNKNOWN: Final = "tokenizer.ggml.unknown_token_id"
+_SPACE_PREFIX: Final = "tokenizer.ggml.add_space_prefix"
 _TEMPLATE: Final = "tokenizer.chat_template"
 
+_NORMAL: Final = 1
+_UNK: Final = 2
 _CONTROL: Final = 3
 _USER_DEFINED: Final = 4
 _LARGEST_TYPE: Final = 6
@@ -42,38 +48,64 @@ def tokenizer_from_gguf(
     Source: the GGUF specification, and llama.cpp for what each pre-tokeniser's name means.
     """
     fields = Fields(metadata, where)
-    if fields.text(_MODEL) != "gpt2":
-        raise fields.unsupported(_MODEL, "gpt2, byte-level BPE")
-    if _PRE not in fields:
-        raise fields.unsupported(_PRE, "a pre-tokeniser's name")
-    rule = pre_tokenizer_rule(fields.text(_PRE), fields.where)
+    name = fields.text(_MODEL)
+    if name not in _VOCABULARIES:
+        raise fields.unsupported(_MODEL, " and ".join(_VOCABULARIES))
     tokens = _strings(fields, _TOKENS)
+    vocab = {token: index for index, token in enumerate(tokens)}
+    if len(vocab) < len(tokens):
+        twice = next(token for index, token in enumerate(tokens) if vocab[token] != index)
+        raise FormatError(f"{fields.where}: field {_TOKENS} has {shown(twice)} twice")
     types = _numbers(fields, _TYPES, np.int32, len(tokens))
     if types is not None and not 0 <= types.min() <= types.max() <= _LARGEST_TYPE:
         raise FormatError(f"{fields.where}: field {_TYPES} has a type that is not from 0 to 6")
-    _numbers(fields, _SCORES, np.float32, len(tokens))
-    backend = _backend(fields, tokens, rule)
-    _add(backend, tokens, types)
-    bos, eos = _one_id(fields, _BOS, tokens), _one_id(fields, _EOS, tokens)
+    scores = _numbers(fields, _SCORES, np.float32, len(tokens))
+    made = _VOCABULARIES[name](fields, _Listed(vocab, types, scores))
+    _add(made.backend, tokens, types)
+    bos, eos = (_one_id(fields, key, tokens, made.ends) for key in (_BOS, _EOS))
     return Tokenizer(
-        backend,
+        made.backend,
         bos_id=bos,
-        eos_ids=end_ids(fields, len(tokens)),
-        prefix=_frame(fields, "tokenizer.ggml.add_bos_token", rule.add_bos, bos, _BOS),
+        eos_ids={*end_ids(fields, len(tokens)), *(() if eos is None else (eos,))},
+        prefix=_frame(fields, "tokenizer.ggml.add_bos_token", made.add_bos, bos, _BOS),
         suffix=_frame(fields, "tokenizer.ggml.add_eos_token", False, eos, _EOS),
         chat_template=fields.text(_TEMPLATE) if _TEMPLATE in fields else None,
         template_tokens=(
             "" if bos is None else tokens[bos],
             "" if eos is None else tokens[eos],
         ),
+        vocab_size=len(tokens),
     )
 
 
-def _backend(fields: Fields, tokens: list[str], rule: PreTokenizerRule) -> tokenizers.Tokenizer:
-    vocab = {token: index for index, token in enumerate(tokens)}
-    if len(vocab) < len(tokens):
-        twice = next(token for index, token in enumerate(tokens) if vocab[token] != index)
-        raise FormatError(f"{fields.where}: field {_TOKENS} has {shown(twice)} twice")
+@dataclass(frozen=True)
+class _Listed:
+    """The tokens of a file in the order of their ids, what kind each is, and how good it is."""
+
+    vocab: dict[str, int]
+    types: npt.NDArray[Any] | None
+    scores: npt.NDArray[Any] | None
+
+    def is_of(self, kind: int, index: int) -> bool:
+        """Return whether there is a token of that number, and of that kind."""
+        return self.types is not None and index < len(self.vocab) and self.types[index] == kind
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The tokenizer of a vocabulary, and what holds where the file does not say."""
+
+    backend: tokenizers.Tokenizer
+    add_bos: bool
+    ends: Mapping[str, int]
+    """The ids of the tokens at the ends of a text, by the fields that could name them."""
+
+
+def _byte_level(fields: Fields, listed: _Listed) -> _Made:
+    if _PRE not in fields:
+        raise fields.unsupported(_PRE, "a pre-tokeniser's name")
+    rule = pre_tokenizer_rule(fields.text(_PRE), fields.where)
+    vocab = listed.vocab
     merges: list[tuple[str, str]] = []
     for merge in _strings(fields, _MERGES):
         left, _, right = merge.partition(" ")
@@ -88,7 +120,39 @@ def _backend(fields: Fields, tokens: list[str], rule: PreTokenizerRule) -> token
     )
     backend.pre_tokenizer = rule.build()
     backend.decoder = decoders.ByteLevel()
-    return backend
+    return _Made(backend, rule.add_bos, {})
+
+
+def _sentencepiece(fields: Fields, listed: _Listed) -> _Made:
+    vocab, types, scores = listed.vocab, listed.types, listed.scores
+    tokens = list(vocab)
+    if scores is None:
+        raise fields.fault(_SCORES, "a score for each token")
+    if not np.isfinite(scores).all():
+        raise FormatError(f"{fields.where}: field {_SCORES} has a score that is not finite")
+    if max(map(len, tokens)) > LONGEST_TOKEN:
+        raise FormatError(
+            f"{fields.where}: field {_TOKENS} has a token of more than {LONGEST_TOKEN} characters"
+        )
+    if types is None:
+        types = np.full(len(tokens), _NORMAL, np.int32)
+    unknown = _one_id(fields, _UNKNOWN, tokens, {_UNKNOWN: 0} if listed.is_of(_UNK, 0) else {})
+    backend = sentencepiece(
+        vocab,
+        types,
+        scores,
+        None if unknown is None else tokens[unknown],
+        fields.flag(_SPACE_PREFIX, True),
+    )
+    ends = {key: n for key, n in ((_BOS, 1), (_EOS, 2)) if listed.is_of(_CONTROL, n)}
+    return _Made(backend, True, ends)
+
+
+_VOCABULARIES: Final[Mapping[str, Callable[[Fields, _Listed], _Made]]] = {
+    "gpt2": _byte_level,
+    "llama": _sentencepiece,
+}
+"""What makes the tokenizer of each kind of vocabulary: byte-level BPE, and SentencePiece's."""
 
 
 def _add(backend: tokenizers.Tokenizer, tokens: list[str], types: npt.NDArray[Any] | None) -> None:
@@ -129,8 +193,10 @@ def _numbers(
     return numbers
 
 
-def _one_id(fields: Fields, key: str, tokens: list[str]) -> int | None:
-    return next(iter(fields.token_ids(key, len(tokens))), None)
+def _one_id(
+    fields: Fields, key: str, tokens: Sequence[str], defaults: Mapping[str, int]
+) -> int | None:
+    return next(iter(fields.token_ids(key, len(tokens))), defaults.get(key))
 
 
 def _frame(fields: Fields, key: str, default: bool, token: int | None, id_key: str) -> list[int]:

@@ -45,20 +45,25 @@ class Tokenizer:
         suffix: Sequence[int] = (),
         chat_template: str | None = None,
         template_tokens: tuple[str, str] = ("", ""),
+        vocab_size: int | None = None,
     ) -> None:
         """Wrap `backend`; `prefix` and `suffix` are the ids that the file puts around a text.
 
-        `template_tokens` are what the template knows as `bos_token` and `eos_token`.
+        `template_tokens` are what the template knows as `bos_token` and `eos_token`; `vocab_size`
+        is looked for in `backend` if it is not given.
         """
         self.backend = backend
         self.bos_id = bos_id
         self.eos_ids = frozenset(eos_ids)
-        self.vocab_size = 1 + max(backend.get_vocab().values(), default=-1)
+        if vocab_size is None:
+            vocab_size = 1 + max(backend.get_vocab().values(), default=-1)
+        self.vocab_size = vocab_size
         self._prefix, self._suffix = list(prefix), list(suffix)
         self.chat_template = chat_template
         self._template_tokens = template_tokens
         added = backend.get_added_tokens_decoder()
         self._control = {token.content: n for n, token in added.items() if token.special}
+        self._control_ids = frozenset(self._control.values())
         self._strips = {
             token.content: (token.lstrip, token.rstrip) for token in added.values() if token.special
         }
@@ -92,9 +97,13 @@ class Tokenizer:
         """
         return self.backend.decode(self.checked_ids(ids), skip_special_tokens=skip_special)
 
-    def stream(self, skip_special: bool = True) -> TextStream:
-        """Return a decoder for ids that come one by one."""
-        return TextStream(self, skip_special)
+    def stream(self, skip_special: bool = True, after: Sequence[int] = ()) -> TextStream:
+        """Return a decoder for ids that come one by one and go on from those of `after`."""
+        return TextStream(self, skip_special, after)
+
+    def is_control(self, token: int) -> bool:
+        """Return whether a token is one that the file marks as control, not text."""
+        return token in self._control_ids
 
     def apply_chat_template(
         self, messages: "Sequence[Message]", add_generation_prompt: bool = True

@@ -9,9 +9,11 @@ from lamina.runtime.stops import StopMatcher
 class OutputText:
     """Turns token ids into text that may be shown: whole characters, up to a stop string."""
 
-    def __init__(self, tokenizer: Tokenizer | None, stops: Sequence[str]) -> None:
-        """Decode with `tokenizer`; without one there is no text."""
-        self._stream = None if tokenizer is None else tokenizer.stream()
+    def __init__(
+        self, tokenizer: Tokenizer | None, stops: Sequence[str], prompt: Sequence[int] = ()
+    ) -> None:
+        """Decode with `tokenizer` what goes on from `prompt`; without one there is no text."""
+        self._stream = None if tokenizer is None else tokenizer.stream(after=prompt)
         self._stops = StopMatcher(stops)
         self._pieces: list[str] = []
 

@@ -171,7 +171,7 @@ def test_what_is_no_text_is_refused(bad: str) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("model", "llama"), ("model", "bert"), ("pre", "tekken"), ("pre", None)],
+    [("model", "t5"), ("model", "bert"), ("pre", "tekken"), ("pre", None)],
 )
 def test_an_unknown_vocabulary_is_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(UnsupportedError, match=f"tokenizer.ggml.{key}.*{value}"):
