@@ -1,4 +1,6 @@
+import itertools
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,12 +26,6 @@ def test_the_readme_names_only_commands_that_exist() -> None:
     named = set(re.findall(r"\blamina (\w+)", shell))
     assert named
     assert named <= {each.__name__ for each in COMMANDS}
-
-
-def test_the_readmes_python_compiles() -> None:
-    for language, block in BLOCKS:
-        if language == "python":
-            compile(block, "README.md", "exec")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -68,3 +64,21 @@ def test_every_fetched_model_is_in_the_list_of_third_parties() -> None:
     text = (ROOT / "docs" / "third-party.md").read_text(encoding="utf-8")
     for name, source in SOURCES.items():
         assert f"| `{name}` | {source.package} {source.version} | {source.title} |" in text
+
+
+def test_every_dependency_is_in_the_list_of_third_parties() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [
+        *project["dependencies"],
+        *itertools.chain(*project["optional-dependencies"].values()),
+    ]
+    text = (ROOT / "docs" / "third-party.md").read_text(encoding="utf-8").lower()
+    for requirement in needed:
+        assert re.split(r"[^\w-]", requirement)[0].lower() in text, requirement
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_in_a_page_compiles(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        compile(block, page, "exec")
