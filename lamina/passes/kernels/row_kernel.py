@@ -11,7 +11,7 @@ from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.maps import turns_whole_heads
-from lamina.passes.kernels.rows import chunk_of, find_statistics, over_row
+from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
 
 WIDEST = 32
@@ -19,9 +19,9 @@ WIDEST = 32
 
 
 def domain(kernel: Kernel) -> tuple[Dim, ...]:
-    """Return the extents that a row kernel goes through: of what it reduces, or gives."""
-    values = [op.operands[0] for op in kernel.ops if isinstance(op, nn.ReduceOp)]
-    for value in kernel.yields:
+    """Return the extents that a row kernel goes through: of what it must know first, or gives."""
+    values = [op.operands[0] for op in kernel.ops if type(op) in STATISTICS]
+    for value in () if values else kernel.yields:
         owner = value.owner
         if isinstance(owner, cache.WriteOp | quant.QuantizeOp):
             values.append(owner.x)
