@@ -171,6 +171,8 @@ def _follows(op: Operation, grain: Grain) -> bool:
 
 
 def _is_narrowing(op: nn.SliceOp) -> bool:
-    """Whether a slice only cuts off the last columns, which are a packed weight's padding."""
-    kept = extents(op.x.type)[:-1] == extents(op.y.type)[:-1]
+    """Whether a slice only cuts off the padding of a packed weight's last tile of columns."""
+    before, after = extents(op.x.type), extents(op.y.type)
+    cut = (before[-1] - after[-1]).constant
+    kept = before[:-1] == after[:-1] and cut is not None and cut < ROWS
     return kept and all(start == 0 for start in op.starts) and op.step is None

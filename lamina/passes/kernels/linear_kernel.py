@@ -187,7 +187,7 @@ class _Builder:
         """Emit one tile of the result: products, then its rows' ends and stores."""
         emit = self.emit
         width = self.count * ROWS
-        inside = all(n % width == 0 for n in self._widths())
+        inside = all(n == self.shape.tiles * ROWS for n in self._widths())
         columns = Span(emit.times(group, width), width, inside)
         if self.rows == 1:
             left = Span(emit.index(0) if self.prologue else first, 1, inside=True)
