@@ -75,10 +75,7 @@ def judge(target: str | Target, case: Case) -> Outcome:
         if len(sheet.checks) > 1 and case.only is None:
             return _one_by_one(target, case, sheet)
         for verdict in outcome.verdicts:
-            if isinstance(error, LaminaError):
-                verdict.refused = str(error)
-            else:
-                verdict.fail(f"{type(error).__name__} while it was compiled: {error}")
+            verdict.refused = _spelt(error)
         return outcome
     outcome.warned = [str(warning.message) for warning in caught]
     for size in case.sizes:
@@ -110,7 +107,13 @@ def judge_size(
         _expect_error(executable, case, inputs, verdicts)
         return
     expected = expectation(replace(case, only=None), size)
-    for n, actual in enumerate(results(executable, inputs)):
+    try:
+        found = results(executable, inputs)
+    except Exception as error:
+        for verdict in verdicts:
+            verdict.fail(f"at N = {size} {_spelt(error)}")
+        return
+    for n, actual in enumerate(found):
         where = f"N = {size}" + (f", call {n}" if len(inputs) > 1 else "")
         for verdict in verdicts:
             check = verdict.check
@@ -118,6 +121,10 @@ def judge_size(
             verdict.compared += 1
             if wrong is not None:
                 verdict.fail(f"at {where} {wrong}")
+
+
+def _spelt(error: Exception) -> str:
+    return str(error) if isinstance(error, LaminaError) else f"{type(error).__name__}: {error}"
 
 
 def _expect_error(

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, bf16, f16, f32, f64, i1, i8, i32
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    bf16,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i32,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn
