@@ -2,6 +2,7 @@
 
 import os
 import stat
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ class Knob:
 CACHE: Final = Knob(
     "LAMINA_CACHE",
     "$XDG_CACHE_HOME/lamina, else ~/.cache/lamina",
-    "the folder for fetched models, compiled artifacts and packed weights",
+    "the folder for fetched models, compiled artifacts, packed weights and failure bundles",
 )
 DISK_CACHE: Final = Knob(
     "LAMINA_DISK_CACHE", "on", "off: compiled artifacts and packed weights are not kept on disk"
@@ -40,6 +41,11 @@ KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, PLUGINS)
 """Every knob; `docs/knobs.md` is their table."""
 
 
+def given(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the knobs that are set, by name."""
+    return {knob.name: environ[knob.name] for knob in KNOBS if knob.name in environ}
+
+
 def plugins_enabled(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether installed plugins are loaded; `InputError` unless on or off."""
     return _switch(PLUGINS, environ)
@@ -53,6 +59,23 @@ def disk_cache_enabled(environ: Mapping[str, str] = os.environ) -> bool:
 def huge_pages_enabled(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether packed weights are read into huge pages; `InputError` unless on or off."""
     return _switch(HUGE_PAGES, environ)
+
+
+def kept_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the cache folder for compiled results, None if nothing is to be kept on disk.
+
+    Where the folder cannot be made, that is a warning; `InputError` if it is not ours.
+    """
+    if not disk_cache_enabled(environ):
+        return None
+    folder = _cache_path(environ)
+    try:
+        return cache_dir(environ)
+    except InputError as error:
+        if os.path.lexists(folder):
+            raise
+        warnings.warn(f"{error}; nothing is kept", stacklevel=2)
+        return None
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> Path:

@@ -1,14 +1,15 @@
 """Text to token ids and back, by what a model's file says of its vocabulary."""
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
-from lamina.errors import InputError
+from lamina.errors import FormatError, InputError
 from lamina.frontend.control_spellings import ControlSpellings, Disguise
 from lamina.frontend.shown import shown
 from lamina.frontend.text_stream import TextStream
@@ -68,6 +69,30 @@ class Tokenizer:
             token.content: (token.lstrip, token.rstrip) for token in added.values() if token.special
         }
         self._lock = threading.Lock()
+
+    def to_bytes(self) -> bytes:
+        """Return all of the tokenizer as JSON, for `from_bytes`."""
+        record = {
+            "backend": self.backend.to_str(),
+            "bos_id": self.bos_id,
+            "eos_ids": sorted(self.eos_ids),
+            "prefix": self._prefix,
+            "suffix": self._suffix,
+            "chat_template": self.chat_template,
+            "template_tokens": self._template_tokens,
+        }
+        return json.dumps(record).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Tokenizer":
+        """Return the tokenizer that gave `data`; `FormatError` if none did."""
+        try:
+            record: dict[str, Any] = json.loads(data)
+            backend = tokenizers.Tokenizer.from_str(record.pop("backend"))
+            return cls(backend, **record)
+        except Exception as error:
+            # The backend raises plain Exception.
+            raise FormatError(f"the tokenizer cannot be read: {error!r}") from None
 
     def encode(self, text: str, special: bool = True, add_bos: bool | None = None) -> list[int]:
         """Return the token ids of `text`.

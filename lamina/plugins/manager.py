@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
+import lamina
 from lamina import knobs
 from lamina.errors import InputError, LaminaError
 from lamina.plugins import builtin, hookspecs
@@ -106,6 +107,16 @@ def stamp(pm: pluggy.PluginManager | None = None) -> str | None:
         stats = [(str(each), each.stat()) for each in files]
         found += [f"{each} {stat.st_size} {stat.st_mtime_ns}" for each, stat in stats]
     return "\n".join(found)
+
+
+def version(owner: str) -> str:
+    """Return the version of the distribution that a plugin is from; empty if it is from none."""
+    if owner == BUILTIN:
+        return lamina.__version__
+    for point in entry_points(group=hookspecs.PROJECT):
+        if point.name == owner and point.dist is not None:
+            return point.dist.version
+    return ""
 
 
 def dialects() -> dict[str, Callable[[], Dialect]]:

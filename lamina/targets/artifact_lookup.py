@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lamina import knobs
 from lamina.targets.artifact_store import ArtifactCache, artifact_key
 from lamina.targets.base import Artifact, Target
+from lamina.targets.file_lock import alone
 from lamina.targets.spec import target_spec
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ class ArtifactLookup:
         `plugins` identifies the code of all plugins, None if there is no telling.
         """
         host = target.host()
-        if host is None or plugins is None or not knobs.disk_cache_enabled():
+        if host is None or plugins is None or (folder := knobs.kept_dir()) is None:
             return None
-        cache = ArtifactCache(knobs.cache_dir() / "artifacts")
+        cache = ArtifactCache(folder / "artifacts")
         return ArtifactLookup(cache, target_spec(target), f"{host} {plugins}")
 
     def key_of_header(self, header: bytes | None, pipeline: str) -> str | None:
@@ -48,6 +50,12 @@ class ArtifactLookup:
     def find(self, key: str | None) -> Artifact | None:
         """Return the artifact of a key, if there is one and it is whole."""
         return None if key is None else self.cache.find(key)
+
+    def alone(self, key: str | None) -> AbstractContextManager[None]:
+        """Return a block in which no other process compiles what `key` is of."""
+        if key is None:
+            return nullcontext()
+        return alone(self.cache.folder / f"{key}.lock")
 
     def keep(self, artifact: Artifact, *keys: str | None) -> None:
         """Keep an artifact under each of the keys."""

@@ -120,9 +120,17 @@ class Target(ABC):
         """Return what `emit` made of each kernel, to be read: text by file name (`n0.ll`)."""
         return {}
 
+    def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the weights as they are to be carried with `artifact`, for `load`.
+
+        A target that computes on weights before it runs returns `PackedWeights`, and is given
+        an equal mapping; by default they are carried as the model's files have them.
+        """
+        return weights
+
     @abstractmethod
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
-        """Make `artifact` callable, or raise `TargetUnavailable`."""
+        """Make `artifact` callable, or raise `TargetUnavailable`; `weights` may be `pack`'s."""
 
 
 def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, int]:

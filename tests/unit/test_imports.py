@@ -10,7 +10,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lamina"
 ROOMS = ("dialects", "passes", "targets", "plugins", "frontend")
 
-LAYERS = ("dialects", "passes", "targets", "plugins", "compiler", "runtime", "cli")
+LAYERS = (
+    *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
+    *("compiler", "runtime", "cli"),
+)
 EVERYWHERE = {"errors", "knobs", "progress"}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
@@ -19,7 +22,7 @@ ALLOWED = {
     "knobs": {"knobs", "errors"},
     "frontend": {"frontend", "dialects", *EVERYWHERE},
 }
-for roof in ("plugins", "compiler", "runtime", "cli"):
+for roof in ("plugins", "compiled", "compiler", "runtime", "cli"):
     ALLOWED[roof].add("frontend")
 FREE = {"__init__", "__main__", "testing"}
 """Modules above all layers; nothing but each other and the tests imports them."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-import llvmlite.binding as llvm
-
 from lamina.errors import LoweringError
+from lamina.targets.cpu.binding import llvm
 from lamina.targets.cpu.features import CpuFeatures
 
 if TYPE_CHECKING:

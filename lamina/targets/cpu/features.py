@@ -118,7 +118,7 @@ def _features(name: str, triple: str) -> CpuFeatures:
 def _host(name: str) -> CpuFeatures:
     import dataclasses
 
-    import llvmlite.binding as llvm
+    from lamina.targets.cpu.binding import llvm
 
     features = _features(name, _triple())
     if not LEVELS[name].needs:
@@ -129,12 +129,12 @@ def _host(name: str) -> CpuFeatures:
 
 
 def _host_flags() -> frozenset[str]:
-    import llvmlite.binding as llvm
+    from lamina.targets.cpu.binding import llvm
 
     return frozenset(name for name, on in llvm.get_host_cpu_features().items() if on)
 
 
 def _triple() -> str:
-    import llvmlite.binding as llvm
+    from lamina.targets.cpu.binding import llvm
 
     return llvm.get_process_triple()

@@ -7,8 +7,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
-import llvmlite.binding as llvm
-
+from lamina.targets.cpu.binding import llvm
 from lamina.targets.cpu.codegen import assembly, compile_text, initialise, optimised
 from lamina.targets.cpu.compile_many import compile_many
 

@@ -16,6 +16,7 @@ from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.cpu.plan_tables import HostBuffer, HostCall, Plan
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.step import Step
+from lamina.targets.packed import PackedWeights
 
 if TYPE_CHECKING:
     from lamina.targets.reference.interpreter import Program
@@ -41,6 +42,14 @@ def load_artifact(artifact: Artifact, weights: Mapping[str, Any], threads: int) 
     )
 
 
+def pack_weights(artifact: Artifact, weights: Mapping[str, Any]) -> PackedWeights:
+    """Return what the artifact's `@prepare` makes of the weights; InputError if one is missing."""
+    _check_sections(artifact.sections, {PLAN, PREPARE})
+    specs = Plan.from_bytes(artifact.sections[PLAN]).packed
+    arrays = packed_weights(specs, artifact.sections[PREPARE], weights)
+    return PackedWeights({spec.name: array for spec, array in zip(specs, arrays, strict=True)})
+
+
 def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
     if missing := sorted(needed - sections.keys()):
         raise FormatError(f"the artifact has no section {missing[0]!r}")
@@ -48,7 +57,7 @@ def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
 
 def _check_host(artifact: Artifact) -> None:
     """Refuse code for another processor, or for one that can do more."""
-    import llvmlite.binding as llvm
+    from lamina.targets.cpu.binding import llvm
 
     facts = artifact.facts
     architecture, here = (t.split("-")[0] for t in (facts["triple"], llvm.get_process_triple()))

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from lamina import knobs
-from lamina.errors import LoweringError
+from lamina.errors import FormatError, LoweringError
 from lamina.progress import report
 from lamina.targets.artifact_store import code_stamp, digest_of
-from lamina.targets.cpu.memory import Array, allocate
+from lamina.targets.cpu.memory import Array, aligned, allocate, element_dtype
 from lamina.targets.cpu.packed_image import Layout, lay_out, read_image, write_image
 from lamina.targets.cpu.plan_tables import Stored
+from lamina.targets.file_lock import alone
+from lamina.targets.packed import PackedWeights
 
 _FOLDER = "packed"
 
@@ -25,17 +27,40 @@ def packed_weights(
     `prepare` is the text of a module that holds `@prepare`. An image that was kept on disk for
     the same files and the same text is mapped; otherwise the weights are packed one after another
     and their source pages released, so that no more than the image and one tensor is in memory.
+    Weights that are packed already are taken as they are.
     """
     if not specs:
         return []
     layout = lay_out(specs)
+    if isinstance(weights, PackedWeights):
+        return _as_given(layout, weights)
     kept = _place_on_disk(layout, prepare, weights)
-    image = read_image(*kept, layout) if kept else None
+    if kept is None:
+        return layout.arrays(_pack(layout, prepare, weights))
+    image = read_image(*kept, layout)
     if image is None:
-        image = _pack(layout, prepare, weights)
-        if kept:
-            write_image(*kept, layout, image)
+        with alone(kept[0].with_suffix(".lock")):
+            image = read_image(*kept, layout)
+            if image is None:
+                image = _pack(layout, prepare, weights)
+                write_image(*kept, layout, image)
     return layout.arrays(image)
+
+
+def _as_given(layout: Layout, weights: PackedWeights) -> list[Array]:
+    for spec in layout.specs:
+        array = weights.get(spec.name)
+        expected = (spec.shape, element_dtype(spec.dtype))
+        if array is None or (array.shape, array.dtype) != expected or not aligned(array):
+            raise FormatError(f"the packed weight {spec.name!r} is not {spec.dtype} {spec.shape}")
+    arrays = [weights[spec.name] for spec in layout.specs]
+    if not knobs.huge_pages_enabled():
+        return arrays
+    places = layout.arrays(allocate(layout.size))
+    for place, array in zip(places, arrays, strict=True):
+        place[...] = array
+        place.flags.writeable = False
+    return places
 
 
 def _pack(layout: Layout, prepare: bytes, weights: Mapping[str, Any]) -> Array:
@@ -69,7 +94,7 @@ def _place_on_disk(
 
     The file's name says what was packed and how; the key also says which state of it.
     """
-    if not knobs.disk_cache_enabled():
+    if (folder := knobs.kept_dir()) is None:
         return None
     sources = {id(source): source for w in weights.values() if (source := _source(w))}
     if not sources or any(_source(weight) is None for weight in weights.values()):
@@ -78,7 +103,7 @@ def _place_on_disk(
     how = digest_of([prepare, layout.describe()])
     name = digest_of([how.encode(), *(path.encode() for path, *_ in files)])
     key = digest_of([how.encode(), repr(files).encode(), code_stamp()])
-    return knobs.cache_dir() / _FOLDER / f"{name}.image", key
+    return folder / _FOLDER / f"{name}.image", key
 
 
 def _source(weight: Any) -> Any:

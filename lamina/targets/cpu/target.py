@@ -62,6 +62,12 @@ class CpuTarget(Target):
 
         return kernel_listings(module, self._level())
 
+    def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what `@prepare` makes of the weights."""
+        from lamina.targets.cpu.loading import pack_weights
+
+        return pack_weights(artifact, weights)
+
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Load the code and prepare the weights, or map them if that was done before."""
         from lamina.targets.cpu.loading import load_artifact
