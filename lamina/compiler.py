@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lamina.errors import FormatError, InputError, LoweringError
+from lamina.compiled.model import CompiledModel, is_compiled, read_compiled, write_compiled
+from lamina.errors import FormatError, InputError
+from lamina.failures import Failure, explained
 from lamina.frontend.model import Model, Weights
+from lamina.pass_runs import Observer, run_passes
 from lamina.plugins import manager
-from lamina.progress import report
 from lamina.targets.artifact_lookup import ArtifactLookup
 from lamina.targets.base import Artifact, Executable, Target
 from lamina.targets.spec import parse_target, target_name, target_spec
@@ -27,12 +29,9 @@ if TYPE_CHECKING:
 Pipeline = str | Sequence["ModulePass"]
 """Passes, or their spec `a,b{x=1}`."""
 
-Observer = Callable[["ModulePass | None", "ModuleOp", "ModulePass | None"], None]
-"""Called before the first pass and after every pass: the last one, the module, the next one."""
-
 
 def read(path: str | os.PathLike[str], *, defer: bool = False) -> Model:
-    """Read a model file, a model folder, or a dumped stage (`.mlir`).
+    """Read a model file, a model folder, a dumped stage (`.mlir`), or a compiled model.
 
     A stage takes its weights, tokenizer and settings from where the manifest beside it says; with
     no manifest it has none. With `defer` the graph is made when it is first asked for: a model
@@ -44,6 +43,8 @@ def read(path: str | os.PathLike[str], *, defer: bool = False) -> Model:
         raise InputError(f"{where}: there is no such file or folder")
     if where.suffix == ".mlir" and where.is_file():
         return _read_stage(where)
+    if is_compiled(where):
+        return read_compiled(where, lambda path: read(path, defer=True).weights)
     for name, factory in manager.frontends().items():
         frontend = factory()
         if frontend.sniff(where):
@@ -75,15 +76,59 @@ def compile(
 
     Code that the cache folder has from an earlier time is loaded as it is: found by the model's
     header before any pass has run, or else by the text of the module that is to be emitted.
+    Where another process is compiling the same, it is waited for.
     """
     chosen = resolve_target(target, model, threads)
-    found = _own_weights(model) if weights is None else weights
-    lookup = ArtifactLookup.of(chosen, manager.stamp())
+    if isinstance(model, CompiledModel):
+        if pipeline is not None or dump is not None or observers:
+            raise InputError(f"{model.source}: is compiled, there are no passes to run or to show")
+        return model.load(chosen, weights)
+    artifact = _artifact(model, chosen, pipeline, dump, observers)
+    return chosen.load(artifact, _own_weights(model) if weights is None else weights)
+
+
+def compile_to_file(
+    model: Model,
+    path: str | os.PathLike[str],
+    target: str | Target = "cpu",
+    dump: str | os.PathLike[str] | None = None,
+    *,
+    with_weights: bool = True,
+) -> None:
+    """Compile for `target` and write all that is needed to run the model to one file.
+
+    It holds machine code, packed weights, tokenizer and settings, and can be given as a model to
+    `read` and `LLM`. Without weights it says which files they are in, which then have to be
+    beside it. The file is written whole or not at all. Raises as `compile`, and `InputError` if
+    it cannot be written.
+    """
+    chosen = resolve_target(target, model)
+    where = Path(path)
+    write_compiled(
+        where,
+        model,
+        chosen,
+        lambda: _artifact(model, chosen, None, dump, ()),
+        with_weights=with_weights,
+    )
+
+
+def _artifact(
+    model: Model | ModuleOp,
+    target: Target,
+    pipeline: Pipeline | None,
+    dump: str | os.PathLike[str] | None,
+    observers: Sequence[Observer],
+) -> Artifact:
+    lookup = ArtifactLookup.of(target, manager.stamp())
     key = lookup.key_of_header(_header(model), _spelt(pipeline)) if lookup else None
-    if lookup and dump is None and not observers and (known := lookup.find(key)):
-        return chosen.load(known, found)
-    artifact = _emit(model, chosen, pipeline, dump, observers, lookup, key)
-    return chosen.load(artifact, found)
+    wanted = None if dump is not None or observers else key
+    if lookup and (known := lookup.find(wanted)):
+        return known
+    with lookup.alone(wanted) if lookup else nullcontext():
+        if lookup and (known := lookup.find(wanted)):
+            return known
+        return _emit(model, target, pipeline, dump, observers, lookup, key)
 
 
 def _emit(
@@ -103,7 +148,8 @@ def _emit(
     lowered = lookup.key_of_module(module) if lookup else None
     artifact = lookup.find(lowered) if lookup else None
     if artifact is None:
-        artifact = target.emit(ctx, module)
+        passes = resolve_pipeline(pipeline, _module(model), target)
+        artifact = emit(ctx, module, target, passes)
     if lookup:
         lookup.keep(artifact, key, lowered)
     if stages:
@@ -122,7 +168,8 @@ def _lower(
     module = _module(model)
     passes = resolve_pipeline(pipeline, module, target)
     stages = _stages(dump, target, passes, model)
-    return _run(ctx, module, passes, [*([stages] if stages else []), *observers]), stages
+    watching = [*([stages] if stages else []), *observers]
+    return _run(ctx, module, passes, watching, target_spec(target)), stages
 
 
 def lower(
@@ -141,12 +188,24 @@ def lower(
     return module
 
 
+def emit(
+    ctx: Context, module: ModuleOp, target: Target, passes: tuple[ModulePass, ...]
+) -> Artifact:
+    """Return what `target` emits for a module that went through `passes`, as one more pass."""
+    try:
+        return target.emit(ctx, module)
+    except Exception as error:
+        failure = Failure(module, target_spec(target), passes, ())
+        raise explained(failure, error) from error
+
+
 def resolve_target(
     target: str | Target, model: Model | ModuleOp | None = None, threads: int | None = None
 ) -> Target:
     """Return the target that a name or spec means.
 
-    The bare name of the target that a stage was dumped for means that target's options too.
+    The bare name of the target that a stage was dumped for, or a model was compiled for, means
+    that target's options too.
     Targets without an option `threads` run on one.
     """
     if isinstance(target, str):
@@ -203,6 +262,8 @@ def _source_path(manifest: Path, source: object) -> Path:
 
 
 def _named_target(spec: str, model: Model | ModuleOp | None) -> Target:
+    if isinstance(model, CompiledModel) and spec == model.target.name:
+        return model.target
     graph = model.graph if isinstance(model, Model) else model
     if graph is not None and not callable(graph):
         from lamina.targets.dump import pending
@@ -256,45 +317,18 @@ def _run(
     module: ModuleOp,
     passes: Sequence[ModulePass],
     observers: Sequence[Observer],
+    target: str,
 ) -> ModuleOp:
+    lowered = _unmarked(module)
+    run_passes(ctx, lowered, passes, observers, again=lambda: _unmarked(module), target=target)
+    return lowered
+
+
+def _unmarked(module: ModuleOp) -> ModuleOp:
+    """Return a copy that is no stage."""
     from lamina.targets.dump import PENDING, TARGET
 
     module = module.clone()
     for key in (PENDING, TARGET):
         module.attributes.pop(key, None)
-    run_passes(ctx, module, passes, observers)
     return module
-
-
-def run_passes(
-    ctx: Context,
-    module: ModuleOp,
-    passes: Sequence[ModulePass],
-    observers: Sequence[Observer] = (),
-) -> None:
-    """Change `module` by each pass in turn; `LoweringError` names the pass that fails."""
-    from xdsl.passes import PassPipeline
-
-    current, done = "the passes", 0
-
-    def observe(last: ModulePass | None, module: ModuleOp, following: ModulePass | None) -> None:
-        nonlocal current, done
-        done += last is not None
-        report("running passes", done, len(passes))
-        for observer in observers:
-            observer(last, module, following)
-        current = f"the pass {following.name}" if following else current
-
-    with _sentences(lambda: current):
-        PassPipeline(tuple(passes), observe).apply(ctx, module)
-
-
-@contextmanager
-def _sentences(doing: Callable[[], str]) -> Generator[None]:
-    from xdsl.utils.exceptions import DiagnosticException, VerifyException
-
-    try:
-        yield
-    except (DiagnosticException, VerifyException) as error:
-        reason = " ".join(str(error).split())
-        raise LoweringError(f"{doing()} failed: {reason[:300]}") from error

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import lamina
+from lamina.cli.compile import compile
 from lamina.cli.fetch import fetch
 from lamina.cli.generate import generate
 from lamina.cli.inspect import inspect
@@ -24,6 +25,7 @@ from lamina.errors import LaminaError
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     generate,
     run,
+    compile,
     inspect,
     opt,
     fetch,

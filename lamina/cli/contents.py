@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def contents(model: "Model", each_weight: bool) -> dict[str, Any]:
     """Return what `model` says, ready for JSON; `each_weight` lists the weights one by one."""
     source = model.source
+    compiled = _compiled(model)
     return {
         "model": str(source) if source else "",
         "format": model.format or "mlir",
@@ -26,7 +27,8 @@ def contents(model: "Model", each_weight: bool) -> dict[str, Any]:
         "tokenizer": _tokenizer(model.tokenizer) if model.tokenizer else {},
         "weights": _weights(model, each_weight),
         "signature": _signature(model),
-        "functions": _functions(model),
+        "functions": [] if compiled else _functions(model),
+        **({"compiled": compiled} if compiled else {}),
     }
 
 
@@ -40,6 +42,9 @@ def print_contents(facts: dict[str, Any]) -> None:
     if facts["tokenizer"]:
         print()
         emit_table(("tokenizer", "value"), _shown_tokenizer(facts["tokenizer"]).items())
+    if "compiled" in facts:
+        print()
+        emit_table(("compiled", "value"), facts["compiled"].items())
     print(f"\n{weights['count']} weights, {weights['elements']:,} elements,", end=" ")
     print(megabytes(weights["bytes"]))
     emit_table(("dtype", "count", "elements", "bytes"), _rows(weights["by_dtype"]))
@@ -124,12 +129,26 @@ def _weights(model: "Model", each: bool) -> dict[str, Any]:
     return found
 
 
+def _compiled(model: "Model") -> dict[str, Any]:
+    """Return what code there is, none for a model that is not compiled."""
+    from lamina.compiled.model import CompiledModel
+    from lamina.targets.spec import target_spec
+
+    if not isinstance(model, CompiledModel):
+        return {}
+    facts = {k: v for k, v in model.artifact.facts.items() if isinstance(v, str | int)}
+    facts.pop("flags", None)
+    return {"for": target_spec(model.target), **facts}
+
+
 def _signature(model: "Model") -> list[dict[str, Any]]:
+    from lamina.compiled.model import CompiledModel
     from lamina.errors import LoweringError
     from lamina.targets.signature import signature_of
 
     try:
-        signature = signature_of(model.module)
+        compiled = isinstance(model, CompiledModel)
+        signature = model.artifact.signature if compiled else signature_of(model.module)
     except LoweringError:
         return []
     kinds = {"input": signature.inputs, "state": signature.states, "output": signature.outputs}

@@ -55,9 +55,10 @@ def inspect(
     with working(f"Reading {path.name}"):
         read = lamina.read(path)
         facts = contents(read, weights or json)
-        plan = plan_facts(read, target, sizes, dump_ir)
+        plan = {} if "compiled" in facts else plan_facts(read, target, sizes, dump_ir)
     if json:
         emit_json({**facts, "model": str(path), "plan": plan})
         return
     print_contents(facts | {"model": str(path)})
-    print_plan(plan)
+    if plan:
+        print_plan(plan)

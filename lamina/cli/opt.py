@@ -2,16 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lamina.cli.options import DebugOption, JsonOption
-from lamina.cli.output import emit_json
+from lamina.cli.output import emit_json, say
 from lamina.cli.pass_observer import PassObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.context import Context
     from xdsl.dialects.builtin import ModuleOp
@@ -57,7 +57,9 @@ def opt(
     """Run passes over a module's text and print the result; `lamina passes` lists them.
 
     What is printed on the way goes to standard error. A dumped stage still knows which passes it
-    has to go through: those that are run here in that order are taken off.
+    has to go through: those that are run here in that order are taken off. Without passes, what
+    is kept of a failed compilation is run again: the pass that failed and the others, and the
+    target's emission.
 
     Examples:
 
@@ -71,12 +73,16 @@ def opt(
     from lamina.dialects.text import verify_module
     from lamina.plugins import manager
 
-    pipeline = manager.parse_pipeline(passes)
+    failed = None if passes else _failed(model)
+    pipeline = manager.parse_pipeline(failed["rest"] if failed else passes)
     ctx = manager.context()
-    module = _read(ctx, model)
+    module, again = _read(ctx, model)
+    target = failed["target"] if failed else ""
     observer = PassObserver(print_ir_after_all, print_ir_after_change, verify_each)
-    run_passes(ctx, module, pipeline, [observer])
+    run_passes(ctx, module, pipeline, [observer], again=again, target=target)
     verify_module(module, passes or "reading")
+    if target:
+        _emit(ctx, module, target, pipeline)
     _take_off(module, pipeline)
     result = _text(module, generic)
     if output is not None:
@@ -90,17 +96,39 @@ def opt(
         observer.print_times()
 
 
-def _read(ctx: "Context", model: str) -> "ModuleOp":
+def _failed(model: str) -> "Mapping[str, Any] | None":
+    from lamina.failures import read_bundle
+
+    return read_bundle(Path(model)) if model.endswith(".mlir") else None
+
+
+def _read(ctx: "Context", model: str) -> "tuple[ModuleOp, Callable[[], ModuleOp]]":
+    """Return the module, and a way to have it once more."""
     from lamina.dialects.text import parse_module, read_module
 
     if model == "-":
-        return parse_module(ctx, sys.stdin.read(), "standard input")
+        text = sys.stdin.read()
+        return parse_module(ctx, text, "standard input"), lambda: parse_module(ctx, text, "-")
     if model.endswith(".mlir"):
-        return read_module(ctx, Path(model))
+        return read_module(ctx, Path(model)), lambda: read_module(ctx, Path(model))
     import lamina
     from lamina.frontend.fetch import resolve_model
 
-    return lamina.read(resolve_model(model)).module
+    path = resolve_model(model)
+    return lamina.read(path).module, lambda: lamina.read(path).module
+
+
+def _emit(
+    ctx: "Context", module: "ModuleOp", target: str, pipeline: "tuple[ModulePass, ...]"
+) -> None:
+    """Have the target emit the module, for a failed compilation only; the code is let go."""
+    from lamina.compiler import emit, resolve_target
+    from lamina.targets.acceptance import check_accepted
+
+    chosen = resolve_target(target)
+    check_accepted(module, chosen)
+    emit(ctx, module, chosen, pipeline)
+    say(f"the target {target} emits it now")
 
 
 def _take_off(module: "ModuleOp", passes: "Sequence[ModulePass]") -> None:

@@ -11,7 +11,8 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A model file or folder, a dumped .mlir stage, or the name of a fetched model.",
+        help="A model file or folder, a dumped .mlir stage, a compiled .lamina file, or the name "
+        "of a fetched model.",
     ),
 ]
 

@@ -332,7 +332,7 @@ class FailPass(ModulePass):
 
 
 def test_a_pass_that_fails_is_named() -> None:
-    with pytest.raises(LoweringError, match=r"^the pass verify-failing failed: cannot go on$"):
+    with pytest.raises(LoweringError, match=r"^the pass verify-failing failed: cannot go on "):
         lamina.compile(parsed(TEXT), "text", (FailPass(),))
 
 

@@ -114,7 +114,7 @@ def test_a_broken_module_is_not_printed(command: Command, module: Path) -> None:
 def test_a_pass_that_fails_is_named(command: Command, module: Path) -> None:
     code, _, err = command("opt", module, "-p", "fold-mark,fold-never")
     assert code == 1
-    assert err == "error: the pass fold-never failed: never\n"
+    assert err.startswith("error: the pass fold-never failed: never (kept in ")
 
 
 def test_passes_are_timed(command: Command, module: Path) -> None:
