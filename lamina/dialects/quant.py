@@ -113,6 +113,38 @@ class QuantizeOp(IRDLOperation):
 
 
 @irdl_op_definition
+class RowsOp(IRDLOperation):
+    """Rows of a weight in blocks, from `start` on: as many as the result has."""
+
+    name = "quant.rows"
+
+    w = operand_def(BlocksType)
+    y = result_def(BlocksType)
+    start = prop_def(IntegerAttr[IntegerType])
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = f"$w {FUNCTIONAL}"
+
+    def __init__(self, w: SSAValue, start: int, count: int) -> None:
+        kind = cast("BlocksType", w.type)
+        super().__init__(
+            operands=[w],
+            properties={"start": IntegerAttr(start, 64)},
+            result_types=[BlocksType.of(kind.format.data, count, kind.shape[1])],
+        )
+
+    def verify_(self) -> None:
+        """Check that there are such rows."""
+        whole, part = cast("BlocksType", self.w.type), self.y.type
+        first, (count, columns) = self.start.value.data, part.shape
+        same = (part.format, columns) == (whole.format, whole.shape[1])
+        _require(same, f"rows of {whole} are no {part}")
+        inside = first >= 0 and count >= 0 and first + count <= whole.shape[0]
+        _require(inside, f"{whole} has no {count} rows from {first} on")
+
+
+@irdl_op_definition
 class PackOp(IRDLOperation):
     """A weight's blocks rearranged for the kernels (the module's docstring has the layout)."""
 
@@ -280,6 +312,6 @@ def _static(dim: Dim) -> int:
     return dim.constant
 
 
-OPS: list[type[Operation]] = [DequantizeOp, LinearOp, PackOp, QuantizeOp]
+OPS: list[type[Operation]] = [DequantizeOp, LinearOp, PackOp, QuantizeOp, RowsOp]
 
 QUANT = Dialect("quant", OPS, [BlocksType])

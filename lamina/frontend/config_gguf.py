@@ -37,6 +37,16 @@ _LLAMA_SETTINGS: Settings = {
 }
 
 
+_GPT2_SETTINGS: Settings = {
+    "gpt2.attention.causal": (True,),
+    "gpt2.attention.clamp_kqv": (0.0,),
+    "gpt2.attention.max_alibi_bias": (0.0,),
+    "gpt2.attention.scale": (0.0,),
+    "gpt2.expert_count": (0,),
+    "gpt2.use_parallel_residual": (False,),
+}
+
+
 def _uniform_count(fields: Fields, key: str, default: int | None = None) -> int:
     """Return a number that may be given once, or once for each layer if all are equal."""
     value = fields.values.get(key)
@@ -91,6 +101,31 @@ def llama_config(fields: Fields, tensors: Collection[str]) -> ModelConfig:
     return check_attention(fields, found, "llama.attention.head_count_kv")
 
 
+def gpt2_config(fields: Fields, tensors: Collection[str]) -> ModelConfig:
+    """Return the settings of architecture gpt2: learned positions, biases on every linear."""
+    require_settings(fields, _GPT2_SETTINGS)
+    hidden = fields.count("gpt2.embedding_length")
+    heads = _uniform_count(fields, "gpt2.attention.head_count")
+    if _uniform_count(fields, "gpt2.attention.head_count_kv", heads) != heads:
+        raise fields.unsupported("gpt2.attention.head_count_kv", f"all {heads} heads")
+    return ModelConfig(
+        architecture="gpt2",
+        vocab_size=_vocab_size(fields, "gpt2"),
+        context_length=fields.count("gpt2.context_length"),
+        hidden_size=hidden,
+        intermediate_size=_uniform_count(fields, "gpt2.feed_forward_length", 4 * hidden),
+        layers=fields.count("gpt2.block_count"),
+        heads=heads,
+        kv_heads=heads,
+        head_dim=head_dim(fields, "gpt2.attention.key_length", hidden, heads),
+        norm_eps=fields.number("gpt2.attention.layer_norm_epsilon"),
+        activation="gelu_tanh",
+        tied_embeddings="output.weight" not in tensors,
+        attention_bias=True,
+        mlp_bias=True,
+    )
+
+
 def end_ids(fields: Fields, vocab_size: int) -> tuple[int, ...]:
     """Return every token id that ends a sequence: those named, and control tokens so spelled."""
     found: list[int] = []
@@ -106,6 +141,7 @@ def end_ids(fields: Fields, vocab_size: int) -> tuple[int, ...]:
 
 
 GGUF_CONFIGS: dict[str, Callable[[Fields, Collection[str]], ModelConfig]] = {
+    "gpt2": gpt2_config,
     "llama": llama_config,
 }
 """The reader of each `general.architecture`."""

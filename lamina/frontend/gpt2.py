@@ -1,6 +1,7 @@
 """The architecture gpt2: layer norms first, learned positions, biases everywhere.
 
-Radford et al. 2019. Matrices are stored [in, out], and q, k and v as one, side by side.
+Radford et al. 2019. q, k and v are stored as one matrix. A Hugging Face folder has matrices as
+[in, out], a GGUF file as [out, in].
 """
 
 from collections.abc import Mapping
@@ -19,27 +20,39 @@ from lamina.frontend.model import ModelConfig, Weights
 _PREFIX: Final = "transformer."
 _BUFFERS: Final = (".attn.bias", ".attn.masked_bias")
 _PARTS: Final[Mapping[str, int]] = {"q": 0, "k": 1, "v": 2}
+_GGUF_NAMES: Final[Mapping[str, str]] = {
+    "wte": "token_embd",
+    "wpe": "position_embd",
+    "ln_f": "output_norm",
+    "lm_head": "output",
+    "ln_1": "attn_norm",
+    "attn/c_attn": "attn_qkv",
+    "attn/c_proj": "attn_output",
+    "ln_2": "ffn_norm",
+    "mlp/c_fc": "ffn_up",
+    "mlp/c_proj": "ffn_down",
+}
+"""What GGUF calls the nodes of the model or of a layer."""
 
 
 def build(config: ModelConfig, weights: Weights) -> ModuleOp:
     """Return the plain graph of a gpt2 checkpoint over a ragged batch: logits f32 [R, vocab].
 
-    Names may begin with `transformer.` or not. Raises `FormatError` naming a tensor that is
-    missing or has another shape than `config` says.
+    A folder's names may begin with `transformer.` or not. Raises `FormatError` naming a tensor that
+    is missing or has another shape than `config` says, `UnsupportedError` for one whose type a
+    graph cannot take.
     """
     if config.heads * config.head_dim != config.hidden_size:
         raise FormatError(
             f"{weights.where}: {config.heads} heads of {config.head_dim} elements do not make "
             f"the hidden size {config.hidden_size}"
         )
-    graph = Graph(weights)
-    prefix = _PREFIX if f"{_PREFIX}wte.weight" in weights else ""
-    model = _Gpt2(config, graph, Decoder.begin(graph, config), prefix)
+    model = _Gpt2.begin(config, weights)
     x = model.embed()
     for layer in range(config.layers):
         x = model.layer(layer, x)
     model.head(x)
-    return graph.finish(model.ignores)
+    return model.graph.finish(model.ignores)
 
 
 @dataclass(frozen=True)
@@ -48,10 +61,24 @@ class _Gpt2:
     graph: Graph
     decoder: Decoder
     prefix: str
+    gguf: bool
 
-    def parameter(self, node: str, kind: str, *shape: int) -> SSAValue:
-        """Return the tensor `kind` of `node`, a path, as f32."""
-        return self.graph.parameter(f"{self.prefix}{node.replace('/', '.')}.{kind}", shape)
+    @staticmethod
+    def begin(config: ModelConfig, weights: Weights) -> "_Gpt2":
+        graph = Graph(weights)
+        prefix = _PREFIX if f"{_PREFIX}wte.weight" in weights else ""
+        gguf = "general.architecture" in config.metadata
+        return _Gpt2(config, graph, Decoder.begin(graph, config), prefix, gguf)
+
+    def name(self, node: str, kind: str) -> str:
+        """Return what the file calls the tensor `kind` of `node`, a path such as `h.0/ln_1`."""
+        if not self.gguf:
+            prefix = "" if node == "lm_head" else self.prefix
+            return f"{prefix}{node.replace('/', '.')}.{kind}"
+        layer, _, inner = node.partition("/")
+        if not inner:
+            return f"{_GGUF_NAMES[node]}.{kind}"
+        return f"blk.{layer.removeprefix('h.')}.{_GGUF_NAMES[inner]}.{kind}"
 
     def ignores(self, name: str) -> bool:
         """Return whether a tensor may be left unused: a buffer, or a copy of the embedding."""
@@ -62,10 +89,10 @@ class _Gpt2:
         config, graph, decoder = self.config, self.graph, self.decoder
         width = config.hidden_size
         with graph.at("/wte"):
-            table = graph.weight(f"{self.prefix}wte.weight", (config.vocab_size, width))
+            table = graph.weight(self.name("wte", "weight"), (config.vocab_size, width))
             x = graph.add(nn.EmbeddingOp(table, decoder.tokens, width))
         with graph.at("/wpe"):
-            table = graph.weight(f"{self.prefix}wpe.weight", (config.context_length, width))
+            table = graph.weight(self.name("wpe", "weight"), (config.context_length, width))
             places = graph.add(nn.EmbeddingOp(table, decoder.positions, width))
             return graph.add(nn.AddOp(x, places), "x")
 
@@ -87,37 +114,38 @@ class _Gpt2:
             return graph.add(nn.AddOp(x, h), "x")
 
     def projected(self, x: SSAValue, node: str, part: str) -> SSAValue:
-        """Return q, k or v [T, heads, D]: x times its third of the columns of `node`."""
+        """Return q, k or v [T, heads, D]: x times its third of what `node` holds."""
         graph, width = self.graph, self.config.hidden_size
-        start = _PARTS[part] * width
+        start, wide = _PARTS[part] * width, len(_PARTS) * width
         with graph.at(f"/{node}"):
-            w = self.parameter(node, "weight", width, len(_PARTS) * width)
-            w = graph.add(nn.SliceOp(w, [0, start], [width, width]))
-            bias = self.parameter(node, "bias", len(_PARTS) * width)
-            bias = graph.add(nn.SliceOp(bias, [start], [width]))
-            y = graph.linear(x, w, bias, k=0)
+            shape, axis = ((wide, width), 0) if self.gguf else ((width, wide), 1)
+            w = graph.part(self.name(node, "weight"), shape, start, width, axis=axis)
+            bias = graph.part(self.name(node, "bias"), (wide,), start, width)
+            y = graph.linear(x, w, bias, k=1 - axis)
         with graph.at(f"/{node.rpartition('/')[0]}"):
             y = self.decoder.heads(y, self.config.heads)
             y.name_hint = part
             return y
 
     def norm(self, x: SSAValue, node: str) -> SSAValue:
-        width = self.config.hidden_size
-        with self.graph.at(f"/{node}"):
-            w, b = (self.parameter(node, kind, width) for kind in ("weight", "bias"))
-            return self.graph.add(nn.LayerNormOp(x, w, b, self.config.norm_eps), "h")
+        graph, shape = self.graph, (self.config.hidden_size,)
+        with graph.at(f"/{node}"):
+            w, b = (graph.parameter(self.name(node, kind), shape) for kind in ("weight", "bias"))
+            return graph.add(nn.LayerNormOp(x, w, b, self.config.norm_eps), "h")
 
     def linear(self, x: SSAValue, node: str, columns: int, rows: int) -> SSAValue:
-        with self.graph.at(f"/{node}"):
-            w = self.parameter(node, "weight", columns, rows)
-            return self.graph.linear(x, w, self.parameter(node, "bias", rows), k=0)
+        graph, shape = self.graph, (columns, rows)
+        with graph.at(f"/{node}"):
+            w = graph.parameter(self.name(node, "weight"), shape[::-1] if self.gguf else shape)
+            bias = graph.parameter(self.name(node, "bias"), (rows,))
+            return graph.linear(x, w, bias, k=int(self.gguf))
 
     def head(self, x: SSAValue) -> None:
         config, graph = self.config, self.graph
         with graph.at("/rows"):
             x = self.decoder.wanted(x)
         x = self.norm(x, "ln_f")
-        name = f"{self.prefix}wte.weight" if config.tied_embeddings else "lm_head.weight"
+        name = self.name("wte" if config.tied_embeddings else "lm_head", "weight")
         with graph.at("/lm_head"):
             w = graph.parameter(name, (config.vocab_size, config.hidden_size))
             graph.output("logits", graph.linear(x, w))

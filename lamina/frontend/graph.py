@@ -131,7 +131,27 @@ class Graph:
 
     def parameter(self, name: str, shape: tuple[int, ...]) -> SSAValue:
         """Return a weight as f32 numbers: cast, or dequantised."""
+        return self._numbers(self.weight(name, shape))
+
+    def part(
+        self, name: str, shape: tuple[int, ...], start: int, count: int, *, axis: int = 0
+    ) -> SSAValue:
+        """Return a part of a weight as f32 numbers: `count` indices of `axis` from `start` on.
+
+        Raises as `weight`, and `UnsupportedError` for columns of a weight in blocks.
+        """
         value = self.weight(name, shape)
+        if not isinstance(value.type, quant.BlocksType):
+            starts, sizes = [0] * len(shape), list(shape)
+            starts[axis], sizes[axis] = start, count
+            return self._numbers(self.add(nn.SliceOp(value, starts, sizes)))
+        if axis:
+            raise UnsupportedError(
+                f"{self.weights.where}: tensor {name!r}: columns cannot be taken out of blocks"
+            )
+        return self._numbers(self.add(quant.RowsOp(value, start, count)))
+
+    def _numbers(self, value: SSAValue) -> SSAValue:
         if isinstance(value.type, quant.BlocksType):
             return self.add(quant.DequantizeOp([value], *value.type.shape), "w")
         if nn.element(value) == f32:

@@ -73,6 +73,44 @@ def test_llama_metadata_gives_its_settings(metadata: Read) -> None:
     )
 
 
+GPT2 = {
+    "general.architecture": "gpt2",
+    "gpt2.context_length": 128,
+    "gpt2.embedding_length": 96,
+    "gpt2.block_count": 2,
+    "gpt2.feed_forward_length": 200,
+    "gpt2.attention.head_count": 6,
+    "gpt2.attention.layer_norm_epsilon": 0.5,
+    "tokenizer.ggml.tokens": ["a", "b"],
+}
+
+
+def test_gpt2_metadata_gives_its_settings(metadata: Read) -> None:
+    assert metadata(GPT2) == ModelConfig(
+        architecture="gpt2",
+        vocab_size=2,
+        context_length=128,
+        hidden_size=96,
+        intermediate_size=200,
+        layers=2,
+        heads=6,
+        kv_heads=6,
+        head_dim=16,
+        norm_eps=0.5,
+        activation="gelu_tanh",
+        tied_embeddings=False,
+        attention_bias=True,
+        mlp_bias=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("attention.head_count_kv", 3), ("attention.scale", 2.0)]
+)
+def test_what_gpt2_has_not_is_refused(key: str, value: object, metadata: Read) -> None:
+    refused(metadata, {**GPT2, f"gpt2.{key}": value}, UnsupportedError, f"gpt2.{key}")
+
+
 def test_an_embedding_without_an_output_is_tied() -> None:
     values = {**METADATA, "llama.vocab_size": 6}
     assert config_from_gguf(values, ["token_embd.weight"]).tied_embeddings

@@ -10,6 +10,7 @@ import ggml_blocks
 import gguf_writer
 import ml_dtypes
 import numpy as np
+import numpy_gpt2
 from numpy_llama import dequantized, from_gguf
 from safetensors.numpy import save_file
 
@@ -273,6 +274,54 @@ def gguf_llama(
     return found
 
 
+GGUF_GPT2: dict[str, object] = {
+    "general.architecture": "gpt2",
+    "gpt2.context_length": GPT2["n_positions"],
+    "gpt2.embedding_length": HIDDEN,
+    "gpt2.feed_forward_length": BETWEEN,
+    "gpt2.block_count": LAYERS,
+    "gpt2.attention.head_count": HEADS,
+    "gpt2.attention.layer_norm_epsilon": 1e-5,
+    "tokenizer.ggml.tokens": [f"t{n}" for n in range(VOCAB)],
+}
+
+
+def gguf_gpt2(kind: str, *, tied: bool = True) -> dict[str, gguf_writer.Tensor]:
+    """A gpt2's tensors as a converter writes them: vectors and positions in f32."""
+    rng = np.random.default_rng(4)
+    found: dict[str, gguf_writer.Tensor] = {}
+
+    def matrix(name: str, rows: int, columns: int) -> None:
+        own = kind if kind in PLAIN or columns % 32 == 0 else "f16"
+        raw = stored_rows(own, rows, columns, rng).tobytes()
+        found[f"{name}.weight"] = (own, (rows, columns), raw)
+
+    def vector(name: str, size: int, around: float = 0.0) -> None:
+        found[name] = gguf_writer.f32(rng.normal(around, 0.1, size))
+
+    matrix("token_embd", VOCAB, HIDDEN)
+    positions = rng.normal(0, 0.1, (GPT2["n_positions"], HIDDEN))
+    found["position_embd.weight"] = gguf_writer.f32(positions)
+    for layer in range(LAYERS):
+        for name, rows, columns in (
+            ("attn_qkv", 3 * HIDDEN, HIDDEN),
+            ("attn_output", HIDDEN, HIDDEN),
+            ("ffn_up", BETWEEN, HIDDEN),
+            ("ffn_down", HIDDEN, BETWEEN),
+        ):
+            matrix(f"blk.{layer}.{name}", rows, columns)
+            vector(f"blk.{layer}.{name}.bias", rows)
+    for norm in (
+        "output_norm",
+        *(f"blk.{n}.{m}_norm" for n in range(LAYERS) for m in ("attn", "ffn")),
+    ):
+        vector(f"{norm}.weight", HIDDEN, 1.0)
+        vector(f"{norm}.bias", HIDDEN)
+    if not tied:
+        matrix("output", VOCAB, HIDDEN)
+    return found
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A tiny model, and how to write it to a folder: returns the path to read."""
@@ -305,20 +354,37 @@ def of_bert() -> Checkpoint:
     return Checkpoint("bert", BERT, write, arrays)
 
 
-def of_gguf(kind: str, *, rope_freqs: bool = False, sizes: GgufSizes = ODD) -> Checkpoint:
-    tensors = gguf_llama(kind, rope_freqs=rope_freqs, sizes=sizes)
-    plain = {
+def numbers_of(tensors: Mapping[str, gguf_writer.Tensor]) -> Arrays:
+    """The numbers behind a GGUF file's tensors."""
+    return {
         name: dequantized(own, np.frombuffer(raw, np.uint8).reshape(shape[0], -1)).reshape(shape)
         for name, (own, shape, raw) in tensors.items()
     }
 
+
+def save_gguf(
+    metadata: Mapping[str, object], tensors: Mapping[str, gguf_writer.Tensor]
+) -> Callable[[Path], Path]:
+    """Return what writes the file to a folder and returns its path."""
+
     def write(folder: Path) -> Path:
         path = folder / "model.gguf"
-        path.write_bytes(gguf_writer.gguf_bytes(sizes.metadata, tensors))
+        path.write_bytes(gguf_writer.gguf_bytes(metadata, tensors))
         return path
 
-    arrays = from_gguf(plain, sizes.heads, sizes.kv_heads)
-    return Checkpoint("llama", sizes.settings, write, arrays)
+    return write
+
+
+def of_gguf(kind: str, *, rope_freqs: bool = False, sizes: GgufSizes = ODD) -> Checkpoint:
+    tensors = gguf_llama(kind, rope_freqs=rope_freqs, sizes=sizes)
+    arrays = from_gguf(numbers_of(tensors), sizes.heads, sizes.kv_heads)
+    return Checkpoint("llama", sizes.settings, save_gguf(sizes.metadata, tensors), arrays)
+
+
+def of_gguf_gpt2(kind: str, *, tied: bool = True) -> Checkpoint:
+    tensors = gguf_gpt2(kind, tied=tied)
+    arrays = numpy_gpt2.from_gguf(numbers_of(tensors))
+    return Checkpoint("gpt2", GPT2, save_gguf(GGUF_GPT2, tensors), arrays)
 
 
 CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
@@ -341,6 +407,8 @@ CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
     },
     "gguf-rope-freqs": lambda: of_gguf("q4_1", rope_freqs=True),
     "gpt2": of_gpt2,
+    "gguf-gpt2-f16": lambda: of_gguf_gpt2("f16"),
+    "gguf-gpt2-q8_0": lambda: of_gguf_gpt2("q8_0", tied=False),
     "gpt2-prefix": lambda: of_gpt2("transformer."),
     "bert": of_bert,
 }

@@ -13,6 +13,19 @@ from numpy_llama import Made
 
 Arrays = Mapping[str, np.ndarray]
 
+GGUF_NAMES = {
+    "token_embd": "wte",
+    "position_embd": "wpe",
+    "output_norm": "ln_f",
+    "output": "lm_head",
+    "attn_norm": "ln_1",
+    "attn_qkv": "attn.c_attn",
+    "attn_output": "attn.c_proj",
+    "ffn_norm": "ln_2",
+    "ffn_up": "mlp.c_fc",
+    "ffn_down": "mlp.c_proj",
+}
+
 
 def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) -> np.ndarray:
     """The logits after each token: [n, vocab]."""
@@ -32,7 +45,8 @@ def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) 
         x = x + linear(h, w, f"h.{layer}.attn.c_proj")
         h = linear(layer_norm(x, w, f"h.{layer}.ln_2", eps), w, f"h.{layer}.mlp.c_fc")
         x = x + linear(gelu(h), w, f"h.{layer}.mlp.c_proj")
-    return layer_norm(x, w, "ln_f", eps) @ w["wte.weight"].T
+    tied = "lm_head.weight" not in w
+    return layer_norm(x, w, "ln_f", eps) @ w["wte.weight" if tied else "lm_head.weight"].T
 
 
 def linear(x: np.ndarray, w: Arrays, name: str) -> np.ndarray:
@@ -48,3 +62,14 @@ def layer_norm(x: np.ndarray, w: Arrays, name: str, eps: float) -> np.ndarray:
 def gelu(x: np.ndarray) -> np.ndarray:
     """The tanh form, which GPT-2 was trained with."""
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def from_gguf(tensors: Arrays) -> Arrays:
+    """The same weights under Hugging Face's names, those of linears turned to [in, out]."""
+    found = {}
+    for name, array in tensors.items():
+        *place, node, kind = name.split(".")
+        at = f"h.{place[1]}." if place else ""
+        linear = bool(place) and array.ndim == 2
+        found[f"{at}{GGUF_NAMES[node]}.{kind}"] = array.T if linear else array
+    return found

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import numpy_gpt2
 import numpy_llama
 import pytest
 from checkpoints import VOCAB, Checkpoint
@@ -13,7 +14,8 @@ from lamina.frontend.model import Model
 from lamina.targets.base import Executable
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
-KINDS = ("q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "mixed")
+KINDS = ("q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "mixed", "gpt2-q8_0")
+EXACT = {"llama": numpy_llama.logits, "gpt2": numpy_gpt2.logits}
 COSINES = {"auto": 0.999, "f32": 0.99999}
 TEXT = np.random.default_rng(0).integers(0, VOCAB, 40).tolist()
 
@@ -26,7 +28,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def exact(tiny: Tiny, kind: str) -> np.ndarray:
     checkpoint, _ = tiny(f"gguf-{kind}")
-    return numpy_llama.logits(checkpoint.arrays, checkpoint.settings, TEXT)
+    return EXACT[checkpoint.kind](checkpoint.arrays, checkpoint.settings, TEXT)
 
 
 @pytest.fixture(scope="module", params=COSINES)

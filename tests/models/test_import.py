@@ -7,13 +7,14 @@ from typing import Any
 import checkpoints
 import numpy as np
 import pytest
-from checkpoints import CHECKPOINTS, HIDDEN, LAYERS, Checkpoint
+from checkpoints import CHECKPOINTS, HIDDEN, LAYERS, VOCAB, Checkpoint
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
 import lamina
 from lamina.dialects.text import parse_module
 from lamina.errors import FormatError, UnsupportedError
+from lamina.frontend.graph import Graph
 from lamina.frontend.model import Model
 from lamina.plugins import manager
 
@@ -159,3 +160,10 @@ def test_pickled_weights_are_refused_by_name(tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(UnsupportedError, match=r"pytorch_model\.bin: pickled weights"):
         lamina.read(folder)
+
+
+def test_columns_are_not_taken_out_of_blocks(tmp_path: Path) -> None:
+    model = lamina.read(checkpoints.of_gguf("q8_0").write(tmp_path))
+    graph, shape = Graph(model.weights), (VOCAB, HIDDEN)
+    with pytest.raises(UnsupportedError, match=r"'token_embd\.weight': columns cannot be taken"):
+        graph.part("token_embd.weight", shape, 0, 32, axis=1)

@@ -25,6 +25,7 @@ for _path in (
     HERE.parent / "frontend" / "gguf_writer.py",
     MODELS / "ggml_blocks.py",
     MODELS / "numpy_llama.py",
+    MODELS / "numpy_gpt2.py",
     MODELS / "checkpoints.py",
     HERE / "history_model.py",
 ):

@@ -92,6 +92,20 @@ def test_blocks_and_packed_weights_multiply_to_the_same_bits(format: str) -> Non
     np.testing.assert_allclose(tiled[0], exact, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_of_a_weight_are_a_weight(format: str) -> None:
+    kind = quant.BlocksType.of(format, ROWS, COLUMNS)
+    (part,) = run([kind], lambda w: quant.RowsOp(w, 3, 5), weight(format))
+    np.testing.assert_array_equal(part, weight(format)[3:8])
+
+
+@pytest.mark.parametrize(("start", "count"), [(-1, 2), (18, 2), (20, 0)])
+def test_rows_that_a_weight_has_not_are_refused(start: int, count: int) -> None:
+    (w,) = Block(arg_types=[quant.BlocksType.of("q4_k", ROWS, COLUMNS)]).args
+    with pytest.raises(VerifyException, match=rf"has no {count} rows from {start} on"):
+        quant.RowsOp(w, start, count).verify()
+
+
 @pytest.mark.parametrize(("scales", "offsets"), [((2, 1, 16), None), ((2, 4, 16), (2, 2, 16))])
 def test_scales_and_offsets_of_another_shape_are_refused(scales: Any, offsets: Any) -> None:
     parts = [(i8, (2, 2, 8, 16, 4)), (f32, scales), *([(f32, offsets)] if offsets else [])]

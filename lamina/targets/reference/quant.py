@@ -29,6 +29,11 @@ def _quantize(run: Interpreter, op: quant.QuantizeOp, args: Args) -> tuple[Any, 
     return q.reshape(x.shape), d, s
 
 
+def _rows(run: Interpreter, op: quant.RowsOp, args: Args) -> tuple[Any]:
+    first = op.start.value.data
+    return (args[0][first : first + op.y.type.shape[0]],)
+
+
 def _pack(run: Interpreter, op: quant.PackOp, args: Args) -> tuple[Any, ...]:
     parts = take_apart(cast("BlocksType", op.w.type).format.data, args[0])
     bits = int(extents(op.q.type)[2].evaluate({}))
@@ -113,6 +118,7 @@ def _by_group(q: Array, d: Array, s: Array) -> tuple[Array, Array]:
 MEANINGS: dict[type[Operation], Meaning] = {
     quant.QuantizeOp: _quantize,
     quant.PackOp: _pack,
+    quant.RowsOp: _rows,
     quant.DequantizeOp: _dequantize,
     quant.LinearOp: _linear,
 }
