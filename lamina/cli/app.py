@@ -1,6 +1,7 @@
 """The `lamina` command: its subcommands, and the one place where errors become exit codes."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any, Final
@@ -92,13 +93,19 @@ for _command in COMMANDS:
     app.command(name=_command.__name__)(_interruptible(_command))
 
 
+def _say_warning(message: Warning | str, *where: object) -> None:
+    say(f"warning: {message}")
+
+
 def execute(arguments: list[str]) -> None:
     """Run the command line on `arguments`, and exit with its code."""
     if "--debug" in arguments:
         app(args=arguments, prog_name="lamina")
         return
     try:
-        app(args=arguments, prog_name="lamina")
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            app(args=arguments, prog_name="lamina")
     except LaminaError as error:
         say(f"error: {error}")
     except OSError as error:

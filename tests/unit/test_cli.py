@@ -226,3 +226,16 @@ def test_an_interrupt_ends_quietly(when: str) -> None:
     code = f"import sys\n{INTERRUPTS[when]}\nfrom lamina.cli import main; main(['targets'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_warning_is_one_sentence() -> None:
+    code = (
+        "import warnings\n"
+        "from lamina.cli import main\n"
+        "from lamina.plugins import manager\n"
+        "offers = manager.offers\n"
+        "manager.offers = lambda hook: warnings.warn('slow') or offers(hook)\n"
+        "main(['targets'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stderr == "warning: slow\n"
