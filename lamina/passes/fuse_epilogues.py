@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, reshapes_to, users
 from lamina.passes.kernels.anchors import Grain, has_statistics, is_end, is_product
+from lamina.passes.kernels.column_tiles import cuts, tile_counts
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp, grain: Grain) -> boo
     if any(is_product(op) for op in ops) or has_statistics(ops):
         return False
     made: set[SSAValue] = set()
+    between: list[Operation] = []
     for operand, arg in zip(user.xs, body.body.block.args, strict=True):
         chain = reshapes_to(operand, set(call.ys))
         if chain is None:
@@ -66,4 +68,10 @@ def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp, grain: Grain) -> boo
         if not all(map(grain.keeps, chain)):
             return False
         made.add(arg)
-    return is_end(ops, made, grain)
+        between += chain
+    if not is_end(ops, made, grain):
+        return False
+    ends = [*between, *ops]
+    if not grain.flexible or not any(map(cuts, ends)):
+        return True
+    return bool(tile_counts([*body_ops(groups.called(call)), *ends]))

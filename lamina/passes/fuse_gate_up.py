@@ -11,7 +11,8 @@ from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in, comes_from, users
+from lamina.passes.groups import Groups, body_ops, calls_in, comes_from, reshapes_to, users
+from lamina.passes.kernels.column_tiles import tile_counts
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 
 
@@ -19,8 +20,8 @@ from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 class FuseGateUpPass(ModulePass):
     """A gate and what it gates are one kernel: `f(x · u) * g(x · w)` reads x once.
 
-    Two products join if they have one left operand and one shape, and nothing but the second's
-    kernel uses the first.
+    Two products join if they have one left operand and one shape, nothing but the second's kernel
+    uses the first, and one tile of columns suits both ends.
     """
 
     name = "fuse-gate-up"
@@ -37,7 +38,7 @@ class FuseGateUpPass(ModulePass):
             following = users(call)
             if len(following) != 1 or not isinstance(user := following[0], nn.CallOp):
                 continue
-            if groups.called(user).anchor.data == "linear" and _joins(groups, call, user):
+            if user.parent is call.parent and _joins(groups, call, user):
                 groups.merge(call, user)
         groups.drop_unused()
 
@@ -48,7 +49,11 @@ def _joins(groups: Groups, first: nn.CallOp, second: nn.CallOp) -> bool:
         return False
     if any(comes_from(value, first) for _, left in b for value in left):
         return False
-    return len({left for _, left in (*a, *b)}) == 1
+    if len({left for _, left in (*a, *b)}) != 1:
+        return False
+    between = [op for x in second.xs for op in reshapes_to(x, set(first.ys)) or ()]
+    ends = [*body_ops(groups.called(first)), *between, *body_ops(groups.called(second))]
+    return bool(tile_counts(ends))
 
 
 def _products(groups: Groups, call: nn.CallOp) -> list[tuple[Product, tuple[SSAValue, ...]]]:
