@@ -53,7 +53,7 @@ class CompiledModel(Model):
             )
         if weights is None and self.packed:
             arrays = {name: weight.array for name, weight in self.weights.items()}
-            weights = PackedWeights(arrays)
+            weights = PackedWeights(arrays, lambda name: self.weights[name].release())
         return target.load(self.artifact, self.weights if weights is None else weights)
 
 
@@ -88,7 +88,7 @@ def write_compiled(
         "format": model.format,
         "config": config_to_record(model.config) if model.config else None,
         "packed": isinstance(weights, PackedWeights),
-        "source": None if with_weights else source_record(model),
+        "source": None if with_weights or not model.weights else source_record(model),
     }
     sections = {_CODE: artifact_to_bytes(artifact)}
     if model.tokenizer:

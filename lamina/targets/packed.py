@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lamina.targets.base import Array
@@ -10,9 +10,13 @@ from lamina.targets.base import Array
 
 @dataclass(frozen=True, eq=False)
 class PackedWeights(Mapping[str, Array]):
-    """What `@prepare` made of a model's weights: read-only, 64-byte aligned arrays by name."""
+    """What `@prepare` made of a model's weights: read-only, 64-byte aligned arrays by name.
+
+    `release` is told the name of an array that was copied, so that its pages may go.
+    """
 
     arrays: Mapping[str, Array]
+    release: Callable[[str], None] = lambda _: None
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]

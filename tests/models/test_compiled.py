@@ -23,6 +23,14 @@ from lamina.targets.cpu.target import CpuTarget
 
 Command = Callable[..., tuple[int, str, str]]
 IDS = [3, 1, 4, 1, 5]
+DOUBLE = """
+func.func @forward(
+    %x: tensor<3xf32> {lamina.input = "x"}
+) -> (tensor<3xf32> {lamina.output = "y"}) {
+  %y = nn.add %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  func.return %y : tensor<3xf32>
+}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +192,14 @@ def test_without_weights_a_folder_is_found_by_its_name_or_around_the_file(
     expected = lamina.LLM(model).logits(IDS)
     for path in (tmp_path, folder):
         assert np.array_equal(lamina.LLM(path / "x.lamina").logits(IDS), expected)
+
+
+def test_a_module_without_weights_needs_none(tmp_path: Path) -> None:
+    (tmp_path / "double.mlir").write_text(DOUBLE)
+    model = lamina.read(tmp_path / "double.mlir")
+    compiler.compile_to_file(model, tmp_path / "x.lamina", with_weights=False)
+    run = lamina.compile(lamina.read(tmp_path / "x.lamina"))
+    assert run(np.ones(3, np.float32))["y"].tolist() == [2, 2, 2]
 
 
 def test_a_full_disk_leaves_what_was_there(carried: Path, source: Model, tmp_path: Path) -> None:

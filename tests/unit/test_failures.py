@@ -131,9 +131,16 @@ def test_a_bundle_says_all_of_the_failure(folder: Path) -> None:
     assert any("raise {" in line for line in said["traceback"])
 
 
-def test_the_version_of_the_box_is_the_packages() -> None:
-    assert manager.version(manager.BUILTIN) == lamina.__version__
+def test_a_plugin_has_the_version_of_its_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (facts := tmp_path / "acme_lamina-1.2.dist-info").mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-lamina\nVersion: 1.2\n")
+    (facts / "entry_points.txt").write_text("[lamina]\nacme-points = acme\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert manager.version("acme-points") == "1.2"
     assert manager.version("acme") == ""
+    assert manager.version(manager.BUILTIN) == lamina.__version__
 
 
 def test_a_refusal_keeps_its_kind(folder: Path) -> None:

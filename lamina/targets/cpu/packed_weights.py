@@ -53,13 +53,14 @@ def _as_given(layout: Layout, weights: PackedWeights) -> list[Array]:
         expected = (spec.shape, element_dtype(spec.dtype))
         if array is None or (array.shape, array.dtype) != expected or not aligned(array):
             raise FormatError(f"the packed weight {spec.name!r} is not {spec.dtype} {spec.shape}")
-    arrays = [weights[spec.name] for spec in layout.specs]
+    names = [spec.name for spec in layout.specs]
     if not knobs.huge_pages_enabled():
-        return arrays
+        return [weights[name] for name in names]
     places = layout.arrays(allocate(layout.size))
-    for place, array in zip(places, arrays, strict=True):
-        place[...] = array
+    for name, place in zip(names, places, strict=True):
+        place[...] = weights[name]
         place.flags.writeable = False
+        weights.release(name)
     return places
 
 
