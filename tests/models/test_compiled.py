@@ -27,7 +27,7 @@ DOUBLE = """
 func.func @forward(
     %x: tensor<3xf32> {lamina.input = "x"}
 ) -> (tensor<3xf32> {lamina.output = "y"}) {
-  %y = nn.add %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %y = nn.add %x, %x : tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 """
