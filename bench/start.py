@@ -3,7 +3,8 @@
     python bench/start.py [MODEL] [--rounds 3]
 
 The command is `lamina generate MODEL -p Hello -n 1 --temperature 0`, the model's file being in
-the system's cache. "cold" has an empty cache folder of ours, "warm" the one that cold left.
+the system's cache. "cold" has an empty cache folder of ours, "warm" the one that cold left, and
+"compiled" starts from what `lamina compile` wrote, with the weights in it.
 """
 
 import argparse
@@ -37,6 +38,17 @@ def first_token(model: Path, target: str, cache: str) -> tuple[float, int]:
     return seconds, usage.ru_maxrss * unit
 
 
+def carried(model: Path, target: str, folder: str) -> Path:
+    """Return the model compiled to a file."""
+    path = Path(folder) / "model.lamina"
+    command = [sys.executable, "-m", "lamina", "compile", str(model), "-o", str(path)]
+    environ = os.environ | {"LAMINA_CACHE": f"{folder}/lamina"}
+    subprocess.run(
+        [*command, "--target", target], check=True, stdout=subprocess.DEVNULL, env=environ
+    )
+    return path
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(
@@ -50,13 +62,19 @@ def main() -> None:
     files = [model] if model.is_file() else [each for each in model.rglob("*") if each.is_file()]
     size = sum(len(each.read_bytes()) for each in files)
     found: dict[str, list[tuple[float, int]]] = {"cold": [], "warm": []}
+    compiled: list[tuple[float, int]] = []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
             for runs in found.values():
                 runs.append(first_token(model, options.target, f"{folder}/lamina"))
+            compiled.append(
+                first_token(
+                    carried(model, options.target, folder), options.target, f"{folder}/lamina"
+                )
+            )
     print(f"{model.name}, {size / 1e6:.1f} MB, median of {options.rounds} rounds")
     print(f"on {describe()}")
-    for name, runs in found.items():
+    for name, runs in {**found, "compiled": compiled}.items():
         seconds, most = (median(column) for column in zip(*runs, strict=True))
         print(f"{name}: {seconds:.2f} s, {most / 1e6:.0f} MB")
 

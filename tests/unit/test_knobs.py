@@ -88,3 +88,16 @@ def test_no_other_module_reads_the_environment() -> None:
         if re.search(r"\b(environb?|getenvb?)\b", path.read_text(encoding="utf-8"))
     }
     assert readers == {"lamina/knobs.py"}
+
+
+def test_where_nothing_can_be_kept_a_warning_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.warns(UserWarning, match="; nothing is kept$"):
+        assert knobs.kept_dir({"LAMINA_CACHE": str(tmp_path / "file" / "below")}) is None
+    assert knobs.kept_dir({"LAMINA_DISK_CACHE": "off"}) is None
+
+
+def test_nothing_is_kept_in_a_folder_that_is_not_ours(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="is a link"):
+        knobs.kept_dir({"LAMINA_CACHE": str(link)})
