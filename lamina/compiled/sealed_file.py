@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -76,7 +77,7 @@ def read_sealed(path: Path) -> SealedFile:
         _check_body(path, data[start:], header)
     try:
         found = _contents(source, header, start)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: the header cannot be read: {error!r}") from None
     source.verify_unchanged()
     return found
@@ -96,7 +97,10 @@ def _header(source: MappedFile) -> tuple[dict[str, Any], int]:
         raise FormatError(f"{path}: expected {size} bytes, got {source.size}: it is not whole")
     if sha256(data[: _HEAD.size - _DIGEST] + data[_HEAD.size : start]).digest() != digest:
         raise FormatError(f"{path}: the digest does not fit the header: it was changed")
-    header: object = json.loads(data[_HEAD.size : start])
+    try:
+        header: object = json.loads(data[_HEAD.size : start])
+    except (ValueError, RecursionError):
+        raise FormatError(f"{path}: the header is not JSON") from None
     if not isinstance(header, dict):
         raise FormatError(f"{path}: the header is no object")
     return cast("dict[str, Any]", header), start
@@ -121,11 +125,15 @@ def _contents(source: MappedFile, header: Mapping[str, Any], start: int) -> Seal
     sections: dict[str, bytes] = {}
     at = start
     for name, size in header["sections"]:
+        if not 0 <= size <= source.size - at:
+            raise ValueError(f"the section {name!r} is not in the file")
         sections[name] = source.data[at : at + size]
         at += _padded(size)
     arrays: list[Weight] = []
     for name, dtype, shape, stored in header["arrays"]:
         kind = PLAIN_DTYPES.get(dtype, PLAIN_DTYPES["u8"])
+        if at + kind.itemsize * prod(stored) > source.size or min(stored, default=0) < 0:
+            raise ValueError(f"the array {name!r} is not in the file")
         array = source.view(at, kind, tuple(stored))
         arrays.append(Weight(name, dtype, tuple(shape), array, source, at))
         at += _padded(array.nbytes)

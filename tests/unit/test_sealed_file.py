@@ -1,10 +1,11 @@
 import struct
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lamina.compiled.sealed_file import read_sealed, sealed_pieces
+from lamina.compiled.sealed_file import MAGIC, read_sealed, sealed_pieces
 from lamina.errors import FormatError
 from lamina.frontend.model import Weight
 
@@ -63,6 +64,28 @@ def test_another_version_of_the_format_is_said(path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(FormatError, match="field version: expected 1, got 9"):
         read_sealed(path)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[]",
+        b"{",
+        b"[" * 5000,
+        b"{}",
+        b'{"digests": [], "facts": {}, "sections": [["a", 1]], "arrays": []}',
+        b'{"digests": [], "facts": {}, "sections": [["a", -1]], "arrays": []}',
+        b'{"digests": [], "facts": {}, "sections": [], "arrays": [["a", "f32", [9], [9]]]}',
+        b'{"digests": [], "facts": {}, "sections": [], "arrays": [["a", "f32", [9], [-9]]]}',
+        b'{"digests": [], "facts": {}, "sections": [], "arrays": [["a", "f32", 3, [0.5]]]}',
+        b'{"digests": [], "facts": {}, "sections": 3, "arrays": []}',
+    ],
+)
+def test_a_sealed_header_that_says_nonsense_is_refused(tmp_path: Path, header: bytes) -> None:
+    head = struct.pack("<8sIIQ", MAGIC, 1, len(header), 56 + len(header))
+    (tmp_path / "x").write_bytes(head + sha256(head + header).digest() + header)
+    with pytest.raises(FormatError, match="x: the "):
+        read_sealed(tmp_path / "x")
 
 
 def test_a_change_in_any_block_of_a_large_array_is_found(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ def _check_host(artifact: Artifact) -> None:
     from lamina.targets.cpu.binding import llvm
 
     facts = artifact.facts
+    if missing := {"triple", "level", "flags"} - facts.keys():
+        raise FormatError(f"the artifact does not say its {min(missing)}")
     architecture, here = (t.split("-")[0] for t in (facts["triple"], llvm.get_process_triple()))
     if architecture != here:
         raise TargetUnavailable(f"the artifact is for {architecture}, this machine is {here}")
