@@ -12,6 +12,7 @@ import os
 import struct
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -109,7 +110,8 @@ class ArtifactCache:
                 return artifact
             reason = f"{path}: is the entry of another key"
         warnings.warn(f"{reason}; it is compiled again", stacklevel=2)
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            path.unlink()
         return None
 
     def keep(self, key: str, artifact: Artifact) -> None:

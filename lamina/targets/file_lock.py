@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -32,7 +32,8 @@ def alone(path: Path, patience_s: float = 120.0) -> Generator[None]:
     finally:
         if descriptor is not None:
             # Before the lock is let go, so that nobody holds a lock that others cannot see.
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             os.close(descriptor)
 
 
