@@ -109,7 +109,12 @@ class Run:
 def arrays_of(module: ModuleOp, **sizes: int) -> list[np.ndarray]:
     """Random arrays for the group's arguments: numbers around 0, and any bytes."""
     group = next(op for op in module.ops if isinstance(op, nn.GroupOp))
-    return [_random(arg.type, sizes, seed) for seed, arg in enumerate(group.body.block.args)]
+    return arrays_of_types([arg.type for arg in group.body.block.args], **sizes)
+
+
+def arrays_of_types(types: Sequence[Attribute], **sizes: int) -> list[np.ndarray]:
+    """Random arrays of these types."""
+    return [_random(type, sizes, seed) for seed, type in enumerate(types)]
 
 
 def _random(type: Attribute, sizes: Mapping[str, int], seed: int) -> np.ndarray:
