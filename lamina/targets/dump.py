@@ -23,7 +23,7 @@ TARGET: Final = "lamina.target"
 """The module attribute that says for which target."""
 
 _VERSION: Final = 1
-_OURS: Final = re.compile(r"\d{3}-[\w-]+\.mlir|[\w.-]+\.(?:ll|s|ptx|metal|wgsl)")
+_OURS: Final = re.compile(r"\d{3}-[\w-]+\.mlir|[\w.-]+\.(?:c|ll|s|ptx|metal|wgsl)")
 
 
 class StageDump:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from lamina.errors import InputError
 from lamina.targets.base import Array, Binding, Signature, bind, input_array, state_array
 from lamina.targets.known import KNOWN
-from lamina.targets.reference.interpreter import Interpreter, Program, quiet
+from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 from lamina.targets.reference.prepare import array_of, prepare, weight_of
 from lamina.targets.reference.tile import poison
 from lamina.targets.signature import (
@@ -29,11 +30,20 @@ WORKERS = 2
 class ReferenceExecutable:
     """A module and its weights; every call is a run of its own, so threads may share it."""
 
-    def __init__(self, module: ModuleOp, weights: Mapping[str, Any]) -> None:
-        """Take what `@forward` needs of `weights`, by way of `@prepare` if there is one."""
+    def __init__(
+        self,
+        module: ModuleOp,
+        weights: Mapping[str, Any],
+        rules: Mapping[type[Operation], Meaning] | None = None,
+    ) -> None:
+        """Take what `@forward` needs of `weights`, by way of `@prepare` if there is one.
+
+        `rules` take the place of meanings: a target that compiles kernels alone has its plan
+        walked here, with a rule of its own for `plan.call`.
+        """
         self._signature = signature_of(module)
         self._forward = forward_of(module)
-        self._program = Program(KNOWN.meanings(), module)
+        self._program = Program({**KNOWN.meanings(), **(rules or {})}, module)
         packed = {name: np.array(value) for name, value in prepare(module, weights)}
         self._constants: dict[str, Array] = {}
         for attributes, _ in arguments_of(self._forward):

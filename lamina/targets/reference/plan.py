@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation
@@ -43,14 +44,27 @@ def _launch(run: Interpreter, op: plan.LaunchOp, args: Args) -> tuple[()]:
     return ()
 
 
-def _call(run: Interpreter, op: plan.CallOp, args: Args) -> tuple[()]:
+class Launched(NamedTuple):
+    """A kernel, the values of its symbols, and the number of programs in each dimension."""
+
+    kernel: KernelOp
+    values: Mapping[str, int]
+    grid: tuple[int, ...]
+
+
+def launched(run: Interpreter, op: plan.CallOp) -> Launched:
+    """Return what a call runs; LoweringError if that is no kernel."""
     kernel = run.symbol(op.callee.string_value())
     if not isinstance(kernel, KernelOp):
         raise LoweringError(f"plan.call of @{op.callee.string_value()}, which is no kernel")
     extents = (parse_dim(symbol.data).evaluate(run.extents) for symbol in op.symbols)
     values = dict(zip((name.data for name in kernel.symbols), extents, strict=True))
-    programs = np.ndindex(*grid_of(kernel, {**run.extents, **values}))
-    run_programs(run, kernel, args, values, programs)
+    return Launched(kernel, values, grid_of(kernel, {**run.extents, **values}))
+
+
+def _call(run: Interpreter, op: plan.CallOp, args: Args) -> tuple[()]:
+    kernel, values, grid = launched(run, op)
+    run_programs(run, kernel, args, values, np.ndindex(*grid))
     return ()
 
 
