@@ -74,7 +74,8 @@ def kept_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
     except InputError as error:
         if os.path.lexists(folder):
             raise
-        warnings.warn(f"{error}; nothing is kept", stacklevel=2)
+        # Told from here, and so once, whoever asks.
+        warnings.warn(f"{error}; nothing is kept", stacklevel=1)
         return None
 
 

@@ -32,9 +32,8 @@ def find_merges(digest: str) -> npt.NDArray[np.int32] | None:
 
     A file that is not as it was written is named in a warning and ignored.
     """
-    if not knobs.disk_cache_enabled():
+    if (path := _path(digest)) is None:
         return None
-    path = _path(digest)
     try:
         data = path.read_bytes()
     except OSError:
@@ -48,9 +47,9 @@ def find_merges(digest: str) -> npt.NDArray[np.int32] | None:
 
 def keep_merges(digest: str, pairs: npt.NDArray[np.int32]) -> None:
     """Keep the pairs of a vocabulary; where they cannot be written, warn and go on without."""
-    if not knobs.disk_cache_enabled():
+    if (path := _path(digest)) is None:
         return
-    path, body = _path(digest), pairs.astype("<i4").tobytes()
+    body = pairs.astype("<i4").tobytes()
     fresh = path.with_name(f".{digest}.{token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,5 +66,6 @@ def _seal(digest: str, body: bytes) -> bytes:
     return sha256(digest.encode() + body).digest()
 
 
-def _path(digest: str) -> Path:
-    return knobs.cache_dir() / "merges" / digest
+def _path(digest: str) -> Path | None:
+    folder = knobs.kept_dir()
+    return None if folder is None else folder / "merges" / digest

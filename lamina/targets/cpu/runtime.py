@@ -70,9 +70,9 @@ def _object_code(features: CpuFeatures) -> bytes:
     from lamina.targets.cpu.jit import compile_text
 
     text = runtime_text(features)
-    if not knobs.disk_cache_enabled():
+    if (folder := knobs.kept_dir()) is None:
         return compile_text(text, features)
-    cache = ArtifactCache(knobs.cache_dir() / "artifacts")
+    cache = ArtifactCache(folder / "artifacts")
     parts = (text, repr(features), llvmlite.__version__)
     key = digest_of([part.encode() for part in parts])
     found = cache.find(key)
