@@ -51,9 +51,9 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
 
 
 def _read_weights(folder: Path) -> Weights:
-    if (folder / _SINGLE).exists():
+    if os.path.lexists(folder / _SINGLE):
         return read_safetensors(folder / _SINGLE).tensors
-    if (folder / _INDEX).exists():
+    if os.path.lexists(folder / _INDEX):
         return read_safetensors_index(folder / _INDEX)
     for name in _PICKLES:
         if (folder / name).exists():
