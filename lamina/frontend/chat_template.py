@@ -10,7 +10,8 @@ from jinja2.environment import Template
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from lamina.errors import FormatError, InputError
-from lamina.frontend.template_sandbox import TemplateSandbox, joined
+from lamina.frontend.template_bounds import joined
+from lamina.frontend.template_sandbox import TemplateSandbox
 
 Message: TypeAlias = Mapping[str, object]
 """A chat message: `role` and `content`, and what else a template knows; JSON-like values."""

@@ -1,9 +1,8 @@
-"""Where a stranger's template runs: a Jinja sandbox with bounds on steps, time and sizes."""
+"""Where a stranger's template runs: a Jinja sandbox with bounds on steps, time and memory."""
 
 import functools
-import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinMethodType
 from typing import Any, Final, TypeVar, cast
 
@@ -16,17 +15,32 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from lamina.frontend.template_bounds import (
+    GROWTHS,
+    OPERATOR_CHECKS,
+    bounded,
+    check_size,
+    items_size,
+    joined,
+    shallow_size,
+    to_json,
+)
+from lamina.frontend.template_rewriting import (
+    BOUNDED,
+    COUNTED,
+    JOINED,
+    LISTED,
+    MADE,
+    BoundsRewriter,
+)
+
 T = TypeVar("T")
 
-MAX_SIZE: Final = 1 << 24
-"""Characters in any value of a template, and in its output."""
-_ITEM_SIZE: Final = 16
-"""What an item of a container counts, beside the characters in it."""
 _MAX_STEPS: Final = 500_000
 _STEPS_OF_A_CALL: Final = 4
 _MAX_SECONDS: Final = 5.0
-_MAX_BITS: Final = 4096
-_MAX_INDENT: Final = 64
+_MAX_MADE: Final = 1 << 26
+"""Characters in all values that a render makes, whether it keeps them or not."""
 
 _GLOBALS_LEFT_OUT: Final = ("lipsum", "cycler", "joiner")
 _FILTERS_LEFT_OUT: Final = (
@@ -36,9 +50,6 @@ _FILTERS_LEFT_OUT: Final = (
 _METHODS_LEFT_OUT: Final = frozenset(
     "center encode expandtabs format format_map ljust rjust to_bytes translate zfill".split()
 )
-_COUNTED: Final = "_counted"
-_BOUNDED: Final = "_bounded"
-_JOINED: Final = "_joined"
 
 
 class TemplateSandbox(ImmutableSandboxedEnvironment):
@@ -63,37 +74,33 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
             extensions=["jinja2.ext.loopcontrols", GenerationTag],
             finalize=bounded,
         )
-        self._steps, self._deadline = 0, 0.0
-        self.concat = joined
+        self._steps, self._left, self._deadline = 0, 0, 0.0
+        self.concat = self._joined
         for name in _GLOBALS_LEFT_OUT:
             del self.globals[name]
         for name in _FILTERS_LEFT_OUT:
             del self.filters[name]
         self.globals["namespace"] = _OpaqueNamespace
-        self.filters["tojson"] = _to_json
+        self.filters["tojson"] = to_json
         for table in (self.filters, self.tests):
             for name, function in list(table.items()):
                 table[name] = self._guarded(name, function)
-        self.filters |= {_COUNTED: self._counted, _BOUNDED: bounded, _JOINED: joined}
+        self.filters |= {
+            COUNTED: self._counted,
+            BOUNDED: bounded,
+            JOINED: self._joined,
+            MADE: self._made,
+            LISTED: _listed,
+        }
 
     def template(self, source: str) -> Template:
-        """Compile `source`, with each loop, comparison and `~` made to respect the bounds."""
-        tree = self.parse(source)
-        for loop in list(tree.find_all(nodes.For)):
-            if loop.recursive:
-                raise SecurityError("it has a recursive loop")
-            loop.iter = _filtered(loop.iter, _COUNTED)
-        for comparison in list(tree.find_all(nodes.Compare)):
-            comparison.expr = _filtered(comparison.expr, _BOUNDED)
-            for operand in comparison.ops:
-                operand.expr = _filtered(operand.expr, _BOUNDED)
-        for concat in list(tree.find_all(nodes.Concat)):
-            concat.nodes = [_filtered(nodes.List(concat.nodes, lineno=concat.lineno), _JOINED)]
-        return self.from_string(tree)
+        """Compile `source`, with all that it makes, loops over and compares made to be bounded."""
+        return self.from_string(BoundsRewriter().visit(self.parse(source)))
 
     def restart(self) -> None:
-        """Give the next render its steps and seconds."""
-        self._steps, self._deadline = _MAX_STEPS, time.monotonic() + _MAX_SECONDS
+        """Give the next render its steps, seconds and characters."""
+        self._steps, self._left = _MAX_STEPS, _MAX_MADE
+        self._deadline = time.monotonic() + _MAX_SECONDS
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         """Return whether a template may use this attribute."""
@@ -108,15 +115,15 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         # Jinja adds arguments of its own, `_loop_vars` and `_block_vars`.
         named = {name: value for name, value in kwargs.items() if not name.startswith("_")}
         bounded([*args, *named.values()])
-        if isinstance(obj, BuiltinMethodType) and obj.__name__ in _GROWTHS:
-            _check_size(_GROWTHS[obj.__name__](obj.__self__, *args, **named))
-        return bounded(super().call(context, obj, *args, **kwargs))
+        if isinstance(obj, BuiltinMethodType) and obj.__name__ in GROWTHS:
+            check_size(GROWTHS[obj.__name__](obj.__self__, *args, **named))
+        return self._made(bounded(super().call(context, obj, *args, **kwargs)))
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Compute on behalf of a template, which is a step."""
         self._step()
-        _OPERATOR_CHECKS[operator](left, right)
-        return super().call_binop(context, operator, left, right)
+        OPERATOR_CHECKS[operator](left, right)
+        return self._made(super().call_binop(context, operator, left, right))
 
     def _step(self, count: int = 1) -> None:
         self._steps -= count
@@ -124,6 +131,16 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
             raise SecurityError(f"it takes more than {_MAX_STEPS} steps")
         if time.monotonic() > self._deadline:
             raise SecurityError(f"it takes more than {_MAX_SECONDS:g} seconds")
+
+    def _made(self, value: T) -> T:
+        """Count a value that a template made, and return it."""
+        self._left -= shallow_size(value)
+        if self._left < 0:
+            raise SecurityError(f"it makes more than {_MAX_MADE} characters in all")
+        return value
+
+    def _joined(self, pieces: Iterable[object]) -> str:
+        return self._made(joined(pieces))
 
     def _counted(self, items: Iterable[T]) -> Iterator[T]:
         for item in items:
@@ -137,12 +154,12 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         def guarded(*args: Any, **kwargs: Any) -> Any:
             self._step()
             bounded([*args[first:], *kwargs.values()])
-            if name in _GROWTHS:
-                _check_size(_GROWTHS[name](*args[first:], **kwargs))
+            if name in GROWTHS:
+                check_size(GROWTHS[name](*args[first:], **kwargs))
             result = function(*args, **kwargs)
             if isinstance(result, Iterator):
                 result = list(cast(Iterator[object], result))
-            return bounded(result)
+            return self._made(bounded(result))
 
         return guarded
 
@@ -165,116 +182,6 @@ class _OpaqueNamespace(Namespace):
         return "<namespace>"
 
 
-def bounded(value: T) -> T:
-    """Return `value`; `SecurityError` if its text, repeats counted, is beyond `MAX_SIZE`."""
-    size, todo = 0, [cast(object, value)]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            size += len(item)
-        elif isinstance(item, Collection):
-            items = cast(Collection[object], item)
-            todo += items
-            if isinstance(item, Mapping):
-                todo += cast(Mapping[object, object], item).values()
-            size += _ITEM_SIZE * len(items)
-        _check_size(size)
-    return value
-
-
-def joined(pieces: Iterable[object]) -> str:
-    """Return the pieces' text in a row; `SecurityError` if it is longer than `MAX_SIZE`."""
-    texts: list[str] = []
-    size = 0
-    for piece in pieces:
-        texts.append(str(bounded(piece)))
-        size += len(texts[-1])
-        _check_size(size)
-    return "".join(texts)
-
-
-def _check_size(size: int) -> None:
-    if size > MAX_SIZE:
-        raise SecurityError(f"it makes a value of more than {MAX_SIZE} characters")
-
-
-def _filtered(node: nodes.Node, name: str) -> nodes.Filter:
-    expression = cast(nodes.Expr, node)
-    return nodes.Filter(expression, name, [], [], None, None, lineno=node.lineno)
-
-
-def _to_json(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    if indent is not None and indent > _MAX_INDENT:
-        raise SecurityError(f"it indents by more than {_MAX_INDENT}")
-    encoder = json.JSONEncoder(
-        ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-    return joined(encoder.iterencode(value))
-
-
-def _replace_growth(text: Any, old: Any = "", new: Any = "", count: Any = None) -> int:
-    return str(text).count(str(old)) * len(str(new))
-
-
-def _join_growth(left: Any, right: Any = "", attribute: Any = None, *, d: Any = "") -> int:
-    return len(left) * max(len(right), len(d))
-
-
-def _indent_growth(s: Any, width: Any = 4, first: Any = False, blank: Any = False) -> int:
-    step = len(width) if isinstance(width, str) else int(width)
-    return step * (str(s).count("\n") + 1)
-
-
-def _round_growth(value: Any, precision: Any = 0, method: Any = "common") -> int:
-    return abs(int(precision)) * _MAX_BITS
-
-
-_GROWTHS: Final[dict[str, Callable[..., int]]] = {
-    "indent": _indent_growth,
-    "join": _join_growth,
-    "replace": _replace_growth,
-    "round": _round_growth,
-}
-"""About how many characters a filter or method adds to its arguments."""
-
-
-def _check_sum(left: object, right: object) -> None:
-    if isinstance(left, Collection) and isinstance(right, Collection):
-        _check_size(len(cast(Collection[object], left)) + len(cast(Collection[object], right)))
-
-
-def _check_product(left: object, right: object) -> None:
-    for times, other in ((left, right), (right, left)):
-        if isinstance(times, int) and isinstance(other, Collection):
-            _check_size(times * len(cast(Collection[object], other)))
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + right.bit_length())
-
-
-def _check_power(left: object, right: object) -> None:
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() * abs(right))
-
-
-def _check_remainder(left: object, right: object) -> None:
-    if isinstance(left, str):
-        raise SecurityError("it formats text with %")
-
-
-def _check_bits(bits: int) -> None:
-    if bits > _MAX_BITS:
-        raise SecurityError(f"it makes a number of more than {_MAX_BITS} bits")
-
-
-_OPERATOR_CHECKS: Final[dict[str, Callable[[object, object], None]]] = {
-    "+": _check_sum,
-    "*": _check_product,
-    "**": _check_power,
-    "%": _check_remainder,
-}
+def _listed(values: T) -> T:
+    check_size(items_size(values))
+    return bounded(values)

@@ -1,4 +1,5 @@
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -115,8 +116,12 @@ def test_needless_globals_are_gone(name: str) -> None:
 
 
 DOUBLING = "{% set n = namespace(s='ab') %}{% for i in range(60) %}{% set n.s = SUM %}{% endfor %}{{ n.s }}"
+DEEP = "{% set n = namespace(t=(1, 1)) %}{% for i in range(60) %}{% set n.t = (n.t, n.t) %}{% endfor %}"
 
 ENDLESS = [
+    DEEP + "{{ {n.t: 1} | length }}",
+    DEEP + "{{ {'a': 1}[n.t] }}",
+    DEEP + "{{ n.t in [n.t] }}",
     "{% for i in range(10**9) %}x{% endfor %}",
     "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
     "{% set s = 'a' * 99999 %}{% for i in s %}{% for j in s %}{% endfor %}{% endfor %}",
@@ -170,6 +175,49 @@ def test_a_template_that_would_not_end_fails_fast(source: str) -> None:
     with pytest.raises(FormatError, match="the chat template"):
         render(source)
     assert time.monotonic() - start < 3
+
+
+GATHERING = "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = n.x + [MORE] %}{% endfor %}"
+
+GREEDY = [
+    GATHERING.replace("MORE", "'é' * (9999999 + i)"),
+    GATHERING.replace("MORE", "'👍' * (9999999 + i)"),
+    GATHERING.replace("MORE", "('ab' * 4000000).replace('a', '你')"),
+    GATHERING.replace("MORE", "('ŉ' * 4000000).upper()"),
+    GATHERING.replace("MORE", "[" + "1, " * 2000 + "]"),
+    GATHERING.replace("MORE", "{" + "".join(f"'{n}': 1, " for n in range(99)) + "}"),
+    "{% set s = '👍' * 9999999 %}" + GATHERING.replace("MORE", "s[i + 1:]"),
+    GATHERING.replace("{% set n.x", "{% set b %}{{ 'é' * 9999999 }}{% endset %}{% set n.x").replace(
+        "MORE", "b"
+    ),
+    "{% macro f(n) %}{% set x = 'é' * (9999999 + n) %}{{ f(n - 1) }}{{ x }}{% endmacro %}{{ f(150) }}",
+    "{{ ('你' * 9999999) | list }}",
+    "{{ ('你好' * 5000000) | sort }}",
+    "{{ ('你a' * 5000000).split('a') }}",
+    "{{ ('你 ' * 5000000).split() }}",
+    "{{ ','.join('你' * 9999999) }}",
+    "{{ dict(*('你' * 9999999)) }}",
+    "{{ 1 | default(*('你' * 9999999)) }}",
+    "{{ ('<' * 9999999) | e }}",
+    "{{ ('<' | e) + '<' * 9999999 }}",
+]
+
+
+@pytest.mark.parametrize("source", GREEDY)
+def test_a_template_that_takes_too_much_fails_before_it_has_it(
+    source: str, traced: Callable[..., int]
+) -> None:
+    def refused() -> None:
+        with pytest.raises(FormatError, match="it makes"):
+            render(source)
+
+    assert traced(refused) < 300_000_000
+
+
+def test_a_long_conversation_is_not_too_much() -> None:
+    source = "{% for m in messages[1:] %}{{ '<' ~ m.role + '>' + (m.content | trim) + m['content'] }}{% endfor %}"
+    messages = [{"role": "user", "content": "word " * 200}] * 1000
+    assert len(render(source, messages)) == 999 * (6 + 999 + 1000)
 
 
 def test_a_template_can_be_rendered_again_after_it_ran_out_of_steps() -> None:

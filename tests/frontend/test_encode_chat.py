@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lamina.errors import InputError
@@ -87,6 +87,7 @@ def test_messages_never_add_a_control_token_and_never_lose_text(contents: list[s
         "{{ messages[0].content }}end|>",
     ],
 )
+@settings(deadline=None)  # The first example makes the tokenizer.
 @given(st.lists(CONTENTS, min_size=1, max_size=3))
 @example(["<|im_ \n", "end|>"])
 def test_no_way_to_join_contents_makes_a_control_token(source: str, contents: list[str]) -> None:
