@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import lamina
 from lamina import knobs
+from lamina.atomic_file import write_whole
 from lamina.errors import FormatError, LaminaError, LoweringError
 from lamina.plugins import manager
 from lamina.targets.artifact_store import digest_of
-from lamina.targets.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

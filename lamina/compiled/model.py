@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 import lamina
+from lamina.atomic_file import write_whole
 from lamina.compiled.config_record import config_from_record, config_to_record
 from lamina.compiled.sealed_file import MAGIC, SealedFile, read_sealed, sealed_pieces
 from lamina.compiled.source_files import files_of, find_source, source_record
@@ -16,7 +17,6 @@ from lamina.errors import FormatError, InputError
 from lamina.frontend.model import Model, Weight, Weights
 from lamina.plugins import manager
 from lamina.targets.artifact_store import artifact_from_bytes, artifact_to_bytes
-from lamina.targets.atomic_file import write_whole
 from lamina.targets.base import Artifact, Executable, Target
 from lamina.targets.packed import PackedWeights
 from lamina.targets.spec import target_spec

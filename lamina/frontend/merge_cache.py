@@ -3,16 +3,15 @@
 import struct
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from lamina import knobs
+from lamina.atomic_file import write_whole
 
 _VERSION: Final = b"1"
 _DIGEST: Final = 32
@@ -32,7 +31,8 @@ def find_merges(digest: str) -> npt.NDArray[np.int32] | None:
 
     A file that is not as it was written is named in a warning and ignored.
     """
-    if (path := _path(digest)) is None:
+    path = _path(digest)
+    if path is None:
         return None
     try:
         data = path.read_bytes()
@@ -47,18 +47,14 @@ def find_merges(digest: str) -> npt.NDArray[np.int32] | None:
 
 def keep_merges(digest: str, pairs: npt.NDArray[np.int32]) -> None:
     """Keep the pairs of a vocabulary; where they cannot be written, warn and go on without."""
-    if (path := _path(digest)) is None:
+    path = _path(digest)
+    if path is None:
         return
     body = pairs.astype("<i4").tobytes()
-    fresh = path.with_name(f".{digest}.{token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with fresh.open("xb") as file:
-            file.write(_seal(digest, body) + body)
-        fresh.replace(path)
+        write_whole(path, [_seal(digest, body), body])
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
         warnings.warn(f"{path}: cannot be kept: {error.strerror}", stacklevel=2)
 
 
@@ -67,5 +63,6 @@ def _seal(digest: str, body: bytes) -> bytes:
 
 
 def _path(digest: str) -> Path | None:
+    """Return where a vocabulary's merges are kept; None if nothing is to be kept."""
     folder = knobs.kept_dir()
     return None if folder is None else folder / "merges" / digest

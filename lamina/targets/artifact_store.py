@@ -19,9 +19,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, cast
 
+from lamina.atomic_file import write_whole
 from lamina.dialects.dims import parse_dim
 from lamina.errors import FormatError, InputError
-from lamina.targets.atomic_file import write_whole
 from lamina.targets.base import Artifact, Binding, Signature
 
 _MAGIC: Final = b"LAMINA\r\n"

@@ -14,9 +14,10 @@ LAYERS = (
     *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
     *("compiler", "runtime", "cli"),
 )
-EVERYWHERE = {"errors", "knobs", "progress"}
+EVERYWHERE = {"atomic_file", "errors", "knobs", "progress"}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
+    "atomic_file": {"atomic_file"},
     "errors": {"errors"},
     "progress": {"progress"},
     "knobs": {"knobs", "errors"},

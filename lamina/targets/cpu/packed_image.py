@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from lamina import knobs
+from lamina.atomic_file import write_whole
 from lamina.errors import FormatError
-from lamina.targets.atomic_file import write_whole
 from lamina.targets.cpu.memory import ALIGNMENT, Array, allocate, element_dtype
 from lamina.targets.cpu.plan_tables import Stored
 
