@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     VectorType,
     f32,
-    i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -226,8 +225,3 @@ class Emit:
     def less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Return `a < b` of indices as i1."""
         return self.add(tile.CompareOp("lt", a, b))
-
-    @property
-    def mask_type(self) -> Attribute:
-        """The element type of masks."""
-        return i1

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from lamina.dialects import cache, nn, quant, tile
 from lamina.dialects.cache import PagesType
-from lamina.dialects.dims import Dim, product
+from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
@@ -171,11 +171,6 @@ def memref_type(type: Attribute) -> MemRefType[Any]:
     """Return the memref that stands for a tensor or a page pool."""
     storage = type.storage if isinstance(type, PagesType) else cast("TensorType[Any]", type)
     return MemRefType(storage.get_element_type(), storage.get_shape())
-
-
-def elements(value: SSAValue) -> Dim:
-    """Return the number of elements of a tensor value."""
-    return product(extents(value.type))
 
 
 def _write_of(value: SSAValue) -> cache.WriteOp:
