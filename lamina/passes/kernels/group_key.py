@@ -31,11 +31,10 @@ def kernel_key(group: nn.GroupOp) -> Key:
 
 
 def _operation(op: Operation, names: Names, numbers: dict[SSAValue, int]) -> Key:
-    source = op.attributes.get(SOURCE) if isinstance(op, nn.GatherOp) else None
     starts = op.starts if isinstance(op, nn.SliceOp) else ()
     return (
         op.name,
-        source,
+        op.attributes.get(SOURCE),
         tuple(numbers[operand] for operand in op.operands),
         tuple(str(start.substitute(names)) for start in starts),
         tuple(item for item in sorted(op.properties.items()) if not starts or item[0] != "start"),
