@@ -23,6 +23,7 @@ from lamina.passes.composites.quantisation import (
     QuantizeToRound,
 )
 from lamina.passes.composites.rotations import RopeToProducts
+from lamina.passes.known import KNOWN
 
 DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
     cache.AttentionOp: AttentionToReads,
@@ -41,7 +42,7 @@ DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
     quant.LinearOp: LinearToDot,
     quant.QuantizeOp: QuantizeToRound,
 }
-"""The meaning of each composite operation in simpler ones."""
+"""The meaning of each composite operation of the box in simpler ones."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def decompose_in(op: Operation, keep: Container[str], only: Collection[str] = ()
     """Spell the composites inside `op` in primitives, in place, but for those `keep` names."""
     patterns = {
         kind: pattern()
-        for kind, pattern in DECOMPOSITIONS.items()
+        for kind, pattern in KNOWN.decompositions().items()
         if kind.name not in keep and (not only or kind.name in only)
     }
     walker = PatternRewriteWalker(_ByType(patterns))

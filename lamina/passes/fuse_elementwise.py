@@ -12,7 +12,7 @@ from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, users
-from lamina.passes.kernels.anchors import POINTWISE, SIDE
+from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.kernels.rows import STATISTICS
 
 
@@ -45,9 +45,9 @@ def _only_user(groups: Groups, call: nn.CallOp) -> nn.CallOp | None:
 
 def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
     first, second = groups.called(call), groups.called(user)
-    maps = all(isinstance(op, (*POINTWISE, *SIDE)) for op in body_ops(first))
+    maps = all(is_pointwise(op) or isinstance(op, SIDE) for op in body_ops(first))
     if not maps or second.anchor.data != "rows" or len({extents(y.type) for y in call.ys}) != 1:
         return False
     direct = all(y in user.xs for y in call.ys)
-    known = (*POINTWISE, *SIDE, *STATISTICS)
-    return direct and all(isinstance(op, known) for op in body_ops(second))
+    known = (*SIDE, *STATISTICS)
+    return direct and all(is_pointwise(op) or isinstance(op, known) for op in body_ops(second))

@@ -15,7 +15,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tile import values
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, users
-from lamina.passes.kernels.anchors import POINTWISE, SIDE, has_statistics
+from lamina.passes.kernels.anchors import SIDE, has_statistics, is_pointwise
 from lamina.passes.kernels.linear_kernel import is_linear, shape_of
 
 
@@ -54,10 +54,10 @@ def _small_branches(block: Block, most: int) -> Iterator[tuple[Dim, Block]]:
 
 def _is_prologue(group: nn.GroupOp) -> bool:
     ops = body_ops(group)
-    known = (nn.RmsNormOp, nn.LayerNormOp, quant.QuantizeOp, *POINTWISE, *SIDE)
+    known = (nn.RmsNormOp, nn.LayerNormOp, quant.QuantizeOp, *SIDE)
     return (
         group.anchor.data == "rows"
-        and all(isinstance(op, known) for op in ops)
+        and all(is_pointwise(op) or isinstance(op, known) for op in ops)
         and (has_statistics(ops) or any(isinstance(op, quant.QuantizeOp) for op in ops))
     )
 

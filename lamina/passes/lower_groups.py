@@ -25,7 +25,7 @@ from lamina.passes.kernels.build import build_kernel
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.rows import STATISTICS
-from lamina.passes.kernels.tiles import RULES
+from lamina.passes.known import KNOWN
 from lamina.passes.rewriting import inherit_source
 
 
@@ -71,7 +71,7 @@ class _Kernel:
 def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
     """Put a group's kernel in its place; False if no builder takes it."""
     work = group.clone()
-    decompose_in(work, keep={op.name for op in (*RULES, *STATISTICS)} | KEPT)
+    decompose_in(work, keep={op.name for op in (*KNOWN.tile_rules(), *STATISTICS)} | KEPT)
     try:
         kernel = build_kernel(work, group.sym_name.data)
     except LoweringError as error:

@@ -14,7 +14,7 @@ from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in, users
-from lamina.passes.kernels.anchors import POINTWISE, SIDE
+from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.rewriting import erase_unused
 
 FREE: tuple[type[Operation], ...] = (nn.ReshapeOp, nn.CallOp, nn.SwitchOp, ReturnOp)
@@ -80,4 +80,4 @@ def _takes(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
     if all(isinstance(op, alone) for op in body_ops(groups.called(call))):
         return True
     ops = body_ops(groups.called(user))
-    return all(isinstance(op, (*POINTWISE, *SIDE)) for op in ops)
+    return all(is_pointwise(op) or isinstance(op, SIDE) for op in ops)

@@ -15,7 +15,7 @@ from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
 from lamina.passes.fuse_epilogues import FuseEpiloguesPass
 from lamina.passes.fuse_gate_up import FuseGateUpPass
-from lamina.passes.fuse_launches import FuseLaunchesPass
+from lamina.passes.known import KNOWN
 from lamina.passes.lower_groups import LowerGroupsPass
 from lamina.passes.outline_groups import OutlineGroupsPass
 from lamina.passes.pack_weights import PackWeightsPass
@@ -39,7 +39,7 @@ def assemble(
     steps: Sequence[ModulePass | Extension],
     inserted: Mapping[str, Sequence[ModulePass]] | None = None,
 ) -> tuple[ModulePass, ...]:
-    """Return the passes of `steps` with those of `inserted` at their points.
+    """Return the passes of `steps` with those of plugins, then of `inserted`, at their points.
 
     Raises `InputError` naming a point that `steps` do not have.
     """
@@ -49,8 +49,12 @@ def assemble(
         raise InputError(
             f"the pipeline has no extension point {unknown[0]!r} (known: {', '.join(points)})"
         )
+    offered = KNOWN.insertions()
     for step in steps:
-        passes += inserted.get(step.name, ()) if isinstance(step, Extension) else (step,)
+        if isinstance(step, Extension):
+            passes += (*offered.get(step.name, ()), *inserted.get(step.name, ()))
+        else:
+            passes.append(step)
     return tuple(passes)
 
 
@@ -77,7 +81,6 @@ GROUPING: Steps = (
 
 LOWERING: Steps = (
     LowerGroupsPass(),
-    FuseLaunchesPass(),
     Extension("kernels"),
     PlanMemoryPass(),
     VerifyPlanPass(),
@@ -85,3 +88,6 @@ LOWERING: Steps = (
     Extension("plan"),
 )
 """From scheduled groups to kernels on one arena."""
+
+POINTS = tuple(step.name for step in (*FUSION, *GROUPING, *LOWERING) if isinstance(step, Extension))
+"""The names of the extension points, in order."""

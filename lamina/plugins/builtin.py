@@ -40,6 +40,8 @@ MEANINGS: tuple[str, ...] = (
 
 DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
 
+TILE_RULES: tuple[str, ...] = ("lamina.passes.kernels.build:TILE_RULES",)
+
 PASSES: tuple[str, ...] = (
     "choose-activations",
     "choose-cache-layout",
@@ -61,6 +63,8 @@ PASSES: tuple[str, ...] = (
     "schedule-groups",
     "verify-plan",
 )
+
+INSERTIONS: Mapping[str, str] = {"fuse-launches": "kernels"}
 
 TARGETS: Mapping[str, str] = {
     "cpu": "lamina.targets.cpu.target:CpuTarget",
@@ -98,9 +102,21 @@ def register_decompositions() -> Mapping[type[Operation], Callable[[], RewritePa
 
 
 @hookimpl
+def register_tile_rules() -> Mapping[type[Operation], Callable[..., Any]]:
+    """How kernels compute tiles of the operations of the box."""
+    return _merged(TILE_RULES)
+
+
+@hookimpl
 def register_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
     """The passes of the box."""
     return {spec: lazy(_pass_location(spec)) for spec in PASSES}
+
+
+@hookimpl
+def register_insertions() -> Mapping[str, str]:
+    """Where the default pipelines run passes of the box that no step of theirs needs."""
+    return INSERTIONS
 
 
 @hookimpl

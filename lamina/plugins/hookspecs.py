@@ -41,8 +41,20 @@ def register_decompositions() -> Mapping[type[Operation], Callable[[], RewritePa
 
 
 @hookspec
+def register_tile_rules() -> Mapping[type[Operation], Callable[..., Any]]:
+    """Return how kernels compute a tile of operations that map elements to elements."""
+    return {}
+
+
+@hookspec
 def register_passes() -> Mapping[str, Callable[[], type[ModulePass]]]:
     """Return passes by name, for pipelines."""
+    return {}
+
+
+@hookspec
+def register_insertions() -> Mapping[str, str]:
+    """Return by spec of a pass the extension point at which default pipelines run it."""
     return {}
 
 

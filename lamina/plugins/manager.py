@@ -16,6 +16,7 @@ import pluggy
 import lamina
 from lamina import knobs
 from lamina.errors import InputError, LaminaError
+from lamina.passes.known import KNOWN as PASSES
 from lamina.plugins import builtin, hookspecs
 from lamina.targets.known import KNOWN
 
@@ -129,14 +130,39 @@ def meanings() -> dict[type[Operation], Callable[..., Any]]:
     return {offer.key: offer.value for offer in offers("register_meanings").values()}
 
 
+@cache
 def decompositions() -> dict[type[Operation], Callable[[], RewritePattern]]:
     """Return the factory of each composite operation's decomposition."""
     return {offer.key: offer.value for offer in offers("register_decompositions").values()}
 
 
+@cache
+def tile_rules() -> dict[type[Operation], Callable[..., Any]]:
+    """Return how kernels compute a tile of each operation that maps elements to elements."""
+    return {offer.key: offer.value for offer in offers("register_tile_rules").values()}
+
+
 def passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """Return the factory of each pass by name, as `PassPipeline.parse_spec` takes them."""
     return {name: offer.value for name, offer in offers("register_passes").items()}
+
+
+def insertions(pm: pluggy.PluginManager | None = None) -> dict[str, tuple[ModulePass, ...]]:
+    """Return the passes that the box and the plugins put at each extension point.
+
+    `LaminaError` names a plugin that means a point which there is not.
+    """
+    from lamina.passes.pipelines import POINTS
+
+    found: dict[str, tuple[ModulePass, ...]] = {}
+    for spec, offer in offers("register_insertions", pm).items():
+        if offer.value not in POINTS:
+            raise LaminaError(
+                f"register_insertions: the plugin {offer.owner} puts {spec} at {offer.value!r}, "
+                f"which is no extension point (known: {', '.join(POINTS)})"
+            )
+        found[offer.value] = (*found.get(offer.value, ()), *parse_pipeline(spec))
+    return found
 
 
 def targets() -> dict[str, Callable[[], type[Target]]]:
@@ -206,3 +232,4 @@ def unknown(kind: str, name: str, known: Mapping[str, Any]) -> str:
 
 
 KNOWN.meanings, KNOWN.context = meanings, context
+PASSES.decompositions, PASSES.tile_rules, PASSES.insertions = decompositions, tile_rules, insertions

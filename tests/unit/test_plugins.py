@@ -46,11 +46,11 @@ def test_every_hook_is_used_by_the_box(hook: str) -> None:
 @pytest.mark.parametrize("hook", manager.HOOKS)
 def test_every_factory_of_the_box_makes_what_it_is_named_after(hook: str) -> None:
     for offer in manager.offers(hook, manager.load()).values():
-        if isinstance(offer.key, str):
+        if isinstance(offer.key, str) and callable(offer.value):
             assert getattr(offer.value(), "name", offer.name) == offer.name
 
 
-@pytest.mark.parametrize("tables", [builtin.MEANINGS, builtin.DECOMPOSITIONS])
+@pytest.mark.parametrize("tables", [builtin.MEANINGS, builtin.DECOMPOSITIONS, builtin.TILE_RULES])
 def test_no_two_tables_of_the_box_share_a_key(tables: tuple[str, ...]) -> None:
     keys = [key for where in tables for key in lazy(where)()]
     assert len(keys) == len(set(keys))
@@ -66,6 +66,21 @@ def test_two_owners_of_one_name_are_both_named() -> None:
     pm = managed(one=plugin(register_targets=shout), two=plugin(register_targets=whisper))
     with pytest.raises(LaminaError, match="plugins one and two both claim 'shout'"):
         manager.offers("register_targets", pm)
+
+
+def test_passes_are_put_at_extension_points_those_of_the_box_first() -> None:
+    spec = "schedule-groups{rows=2}"
+    pm = managed(acme=plugin(register_insertions=lambda: {spec: "kernels"}))
+    assert [each.name for each in manager.insertions(pm)["kernels"]] == [
+        "fuse-launches",
+        "schedule-groups",
+    ]
+
+
+def test_an_insertion_at_no_extension_point_is_named() -> None:
+    pm = managed(acme=plugin(register_insertions=lambda: {"fold-duplicates": "nowhere"}))
+    with pytest.raises(LaminaError, match=r"plugin acme puts fold-duplicates at 'nowhere'.*groups"):
+        manager.insertions(pm)
 
 
 def test_a_hook_that_returns_no_mapping_is_named() -> None:

@@ -12,6 +12,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.quant import BLOCK, ROWS
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
+from lamina.dialects.traits import Elementwise
 from lamina.passes.kernels import maps
 from lamina.passes.kernels.attention_kernel import piece_of
 from lamina.passes.kernels.dot_kernel import COLUMNS, has_tiles
@@ -31,7 +32,13 @@ POINTWISE: tuple[type[Operation], ...] = (
     nn.SiluOp,
     nn.GeluOp,
 )
-"""Operations whose results at an element need their operands there only."""
+"""Operations of the box whose results at an element need their operands there only."""
+
+
+def is_pointwise(op: Operation) -> bool:
+    """Whether an operation's results at an element need its operands there only."""
+    return isinstance(op, POINTWISE) or op.has_trait(Elementwise, value_if_unregistered=False)
+
 
 SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
@@ -167,7 +174,7 @@ def _follows(op: Operation, grain: Grain) -> bool:
         case cache.WriteOp():
             return grain.holds(extents(op.x.type))
         case _:
-            return isinstance(op, POINTWISE)
+            return is_pointwise(op)
 
 
 def _is_narrowing(op: nn.SliceOp) -> bool:

@@ -17,9 +17,13 @@ from lamina.passes.kernels.scan_kernel import build_scan
 from lamina.passes.kernels.scatter_kernel import build_scatter
 from lamina.passes.kernels.softmax_kernel import build_softmax
 from lamina.passes.kernels.sort_kernel import build_sort
+from lamina.passes.kernels.tiles import RULES
 
 WITH_RULES = (joins, maps, pages, weights)
 """Modules whose tile rules are known once they are imported."""
+
+TILE_RULES = RULES
+"""All tile rules of the box."""
 
 BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "attention": build_attention,

@@ -17,16 +17,16 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import tile
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Body, Emit
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
+from lamina.passes.known import KNOWN
 
 Rule = Callable[["Tiles", Any, Index, SSAValue], SSAValue]
 """Emit the tile of one result of an operation: (tiles, op, index, result) -> vector."""
 
 RULES: dict[type[Operation], Rule] = {}
-"""How to compute a tile of each operation that maps elements to elements."""
+"""How to compute a tile of each operation of the box that maps elements to elements."""
 
 
 def rule(*kinds: type[Operation]) -> Callable[[Rule], Rule]:
@@ -85,9 +85,10 @@ class Tiles:
             return self.load(self.memrefs[value], index)
         assert isinstance(value, OpResult)
         op = value.op
-        if type(op) not in RULES:
+        rules = KNOWN.tile_rules()
+        if type(op) not in rules:
             raise LoweringError(f"no tile rule for {op.name}: it cannot be fused")
-        return RULES[type(op)](self, op, index, value)
+        return rules[type(op)](self, op, index, value)
 
     def remember(self, value: SSAValue, index: Index, tile_value: SSAValue) -> None:
         """Keep a tile that was computed beside another one."""
@@ -146,11 +147,6 @@ def is_inside(sub: Subscript, static: int) -> bool:
     A tile as wide as the dimension can only begin at its first element.
     """
     return sub.inside or sub.size == static
-
-
-def shape_of(value: SSAValue) -> tuple[Dim, ...]:
-    """Return the extents of a tensor value."""
-    return extents(value.type)
 
 
 def splits(inner: tuple[Dim, ...], size: int) -> bool:
