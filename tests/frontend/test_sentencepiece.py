@@ -153,6 +153,13 @@ def test_a_continuation_adds_what_the_whole_text_has_more(text: str, cut: int) -
         assert before + rest == PREFIX.decode(ids)
 
 
+def test_a_tokenizer_can_be_written_down() -> None:
+    again = Tokenizer.from_bytes(PREFIX.to_bytes())
+    texts = [entry["text"] for entry in TEXTS]
+    assert [again.encode(text) for text in texts] == [PREFIX.encode(text) for text in texts]
+    assert (again.vocab_size, again.decode([*BYTES])) == (N, PREFIX.decode([*BYTES]))
+
+
 BROKEN = [
     ("scores", None),
     ("scores", np.full(9, np.nan, np.float32)),
