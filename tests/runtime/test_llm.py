@@ -10,6 +10,7 @@ from history_model import END, STOP, HistoryModel, HistoryTarget, as_read, byte_
 
 import lamina
 from lamina.errors import InputError
+from lamina.frontend.gguf_tokenizer import tokenizer_from_gguf
 from lamina.runtime.completion import Completion
 
 TOKENIZER = byte_tokenizer()
@@ -323,3 +324,22 @@ def test_a_shrinking_batch_keeps_every_sequence_its_own() -> None:
     done = llm.generate([[n] for n in (5, 2, 9, 3)], max_new_tokens=20)
     assert [each.token_ids for each in done] == [[n] * (n - 1) + [256] for n in (5, 2, 9, 3)]
     assert all(one >= other for one, other in pairwise(inside(llm).steps))
+
+
+SPACED = tokenizer_from_gguf(
+    {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab", "▁a"],
+        "tokenizer.ggml.token_type": np.array([2, 3, 3, 1, 1, 1, 1, 1, 1], np.int32),
+        "tokenizer.ggml.scores": np.array([0, 0, 0, -9, -9, -9, -1, -2, -3], np.float32),
+    }
+)
+"""A vocabulary that puts a blank before every text."""
+
+
+@pytest.mark.parametrize(("prompt", "text"), [("a", " ab ab"), ([1], "ab ab"), ("a<s>", "ab ab")])
+def test_text_that_goes_on_keeps_its_first_blank(prompt: object, text: str) -> None:
+    llm = make(tokenizer=SPACED)
+    inside(llm).say = lambda history: 7
+    assert llm.generate([prompt], max_new_tokens=2)[0].text == text  # type: ignore[list-item]
+    assert "".join(llm.stream(prompt, max_new_tokens=2)) == text  # type: ignore[arg-type]
