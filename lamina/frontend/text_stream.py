@@ -11,7 +11,7 @@ _BROKEN: Final = "\ufffd"
 _BYTE: Final = re.compile(r"<0x[0-9A-F]{2}>")
 """A token that spells a byte; what a run of them means is known at its end."""
 _CONTEXT: Final = 8
-"""Tokens before a continuation that say how it begins; a character is at most four of them."""
+"""Tokens before a continuation that say how it begins."""
 
 
 class TextStream:
@@ -39,8 +39,12 @@ class TextStream:
 
     def push(self, token: int) -> str:
         """Return the text that `token` completes, often empty; `InputError` for an unknown id."""
-        self._ids += self._tokenizer.checked_ids([token])
-        if _BYTE.fullmatch(self._tokenizer.backend.id_to_token(self._ids[-1]) or ""):
+        (known,) = self._tokenizer.checked_ids([token])
+        if self._skip_special and self._tokenizer.is_control(known):
+            # Bytes before and after it are one run.
+            return ""
+        self._ids.append(known)
+        if self._spells_byte(known):
             return ""
         text = self._decoded(self._ids)
         return "" if text.endswith(_BROKEN) else self._advanced(text)
@@ -61,11 +65,16 @@ class TextStream:
     def _decoded(self, ids: Sequence[int]) -> str:
         return self._tokenizer.decode(ids, self._skip_special)
 
+    def _spells_byte(self, token: int) -> bool:
+        return bool(_BYTE.fullmatch(self._tokenizer.backend.id_to_token(token) or ""))
+
     def _context(self, after: Sequence[int]) -> list[int]:
-        """Return the last few ids of a text to go on from."""
+        """Return the last few ids of a text to go on from, no run of bytes cut."""
         known: list[int] = []
-        for token in reversed(after[-_CONTEXT:]):
-            if self._tokenizer.is_control(token) or not 0 <= token < self._tokenizer.vocab_size:
+        for token in reversed(after):
+            enough = len(known) >= _CONTEXT and not self._spells_byte(known[-1])
+            unknown = not 0 <= token < self._tokenizer.vocab_size
+            if enough or unknown or self._tokenizer.is_control(token):
                 break
-            known.insert(0, token)
-        return known
+            known.append(token)
+        return known[::-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lamina.errors import FormatError
@@ -50,8 +50,10 @@ def small(**fields: object) -> Tokenizer:
     return tokenizer_from_gguf(SMALL | {KEY + key: value for key, value in fields.items()})
 
 
-def streamed(tokenizer: Tokenizer, ids: list[int], after: list[int] | None = None) -> list[str]:
-    stream = tokenizer.stream(False, after or [])
+def streamed(
+    tokenizer: Tokenizer, ids: list[int], after: list[int] | None = None, *, skip: bool = False
+) -> list[str]:
+    stream = tokenizer.stream(skip, after or [])
     return [*map(stream.push, ids), stream.finish()]
 
 
@@ -120,14 +122,15 @@ def test_the_blank_before_a_text_is_not_decoded(text: str) -> None:
     assert PREFIX.decode(PREFIX.encode(text, special=False)) == text
 
 
-IDS = st.lists(st.integers(0, N - 1) | st.sampled_from(BYTES), max_size=30)
+IDS = st.lists(st.integers(0, N - 1) | st.sampled_from([*BYTES, 1, 266]), max_size=30)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@given(ids=IDS)
-def test_streamed_text_equals_decoded_text(name: str, ids: list[int]) -> None:
+@given(ids=IDS, skip=st.booleans())
+@example(ids=[105, 266, 150], skip=True)
+def test_streamed_text_equals_decoded_text(name: str, ids: list[int], skip: bool) -> None:
     tokenizer = TOKENIZERS[name]
-    assert "".join(streamed(tokenizer, ids)) == tokenizer.decode(ids, False)
+    assert "".join(streamed(tokenizer, ids, skip=skip)) == tokenizer.decode(ids, skip)
 
 
 @given(st.text(st.sampled_from("aé你👍👩‍🚀🇫€"), max_size=12))
@@ -145,6 +148,7 @@ def test_a_continuation_keeps_the_blank_that_a_text_of_its_own_has_not() -> None
 
 
 @given(st.text(st.sampled_from("ab é👍€."), min_size=1), st.integers(0, 20))
+@example(".€€€ ", 11)
 def test_a_continuation_adds_what_the_whole_text_has_more(text: str, cut: int) -> None:
     ids = PREFIX.encode(text, special=False)
     before = PREFIX.decode(ids[: cut + 1])
