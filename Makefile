@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PROMPT ?= The capital of France is
 
+EXAMPLES := c_target softcap
 CODE := lamina tests examples bench docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint format-check types docs-check package format docs clean
+.PHONY: help demo test examples check lint format-check types docs-check package format docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +24,11 @@ demo: $(VENV)/.installed ## Install, fetch a 98 MB model, compile it, and let it
 test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 	@echo "== Tests (pytest)"
 	@$(BIN)/python -m pytest
+
+examples: $(VENV)/.made ## Build, install and test each example in an environment of its own
+	@for example in $(EXAMPLES); do \
+	  echo "== Example (.ci/example $$example)"; .ci/example $(BIN)/python $$example || exit 1; \
+	done
 
 check: lint format-check types docs-check package ## Lint, format, types, docs, and the built package
 

@@ -3,6 +3,12 @@
 from collections.abc import Callable
 
 
+def test_an_operation_in_a_package_of_its_own_runs_on_the_targets_of_the_box(
+    passes: Callable[[str, str], None],
+) -> None:
+    passes("softcap", "test_")
+
+
 def test_a_target_in_a_package_of_its_own_runs_a_whole_model(
     passes: Callable[[str, str], None], needs: Callable[..., str]
 ) -> None:
