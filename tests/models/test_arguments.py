@@ -1,6 +1,7 @@
 """What a model is called with is checked, on every target, in a sentence that names it."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,11 @@ def executable(request: pytest.FixtureRequest, tiny: Tiny) -> Executable:
     return lamina.compile(tiny("llama")[1], request.param)
 
 
+@pytest.fixture(scope="module")
+def native(tiny: Tiny) -> Executable:
+    return lamina.compile(tiny("llama")[1], "cpu")
+
+
 def arguments(executable: Executable) -> dict[str, Any]:
     """The inputs, and pools of four pages."""
     pools = {
@@ -79,9 +85,9 @@ def arguments(executable: Executable) -> dict[str, Any]:
     return INPUTS | pools
 
 
-def call(executable: Executable, changes: dict[str, Any]) -> None:
+def call(executable: Executable, changes: dict[str, Any]) -> dict[str, Any]:
     given = arguments(executable) | changes
-    executable(**{name: value for name, value in given.items() if value is not None})
+    return executable(**{name: value for name, value in given.items() if value is not None})
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -135,3 +141,38 @@ def test_a_refused_call_leaves_the_code_usable(executable: Executable) -> None:
         call(executable, {"tokens": np.int32([3, 999, 5])})
     (after,) = run_steps(executable, steps)
     assert np.array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"positions": np.int32([0, 1, 16])},
+        {"positions": np.int32([0, 1, 10**9])},
+        {"positions": np.int32([0, -1, 2])},
+        {"table": np.int32([[7]])},
+        {"table": np.int32([[-(10**9)]])},
+    ],
+    ids=["position-16", "position-1e9", "position-below-0", "page-7", "page-below-0"],
+)
+def test_a_place_that_no_page_has_is_an_error_and_not_a_stray_write(
+    executable: Executable, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError):
+        call(executable, wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"work": np.int32([[10**9, 0]])},
+        {"work": np.int32([[-1, -1]])},
+        {"query_start": np.int32([-(10**9), 10**9])},
+    ],
+    ids=["no-such-sequence", "below-0", "no-such-tokens"],
+)
+def test_a_batch_that_contradicts_itself_does_not_end_the_process(
+    native: Executable, wrong: dict[str, Any]
+) -> None:
+    with suppress(InputError):
+        call(native, wrong)
+    assert np.isfinite(call(native, {})["logits"]).all()

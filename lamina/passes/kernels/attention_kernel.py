@@ -69,10 +69,12 @@ class _Builder:
         """Emit the program and close the kernel."""
         emit, op = self.emit, self.op
         entry, head = self.kernel.program(0), self.kernel.program(1)
-        work = tuple(self._number(op.work, entry, k) for k in (0, 1))
-        sequence, query_block = work
+        sequence, query_block = (self._number(op.work, entry, k) for k in (0, 1))
+        sequence = self._clamped(sequence, extents(op.table.type)[0])
         low = self._number(op.query_start, sequence)
         high = self._number(op.query_start, emit.plus(sequence, 1))
+        high = emit.add(arith.MinSIOp(high, emit.extent(extents(op.q.type)[0])))
+        low = emit.add(arith.MaxSIOp(low, emit.index(0)))
         first = emit.add(arith.AddiOp(low, emit.times(query_block, self.block)))
         emit.when(emit.less(first, high), lambda: self._rows(sequence, head, first, high))
         return self.kernel.finish([extents(op.work.type)[0], Dim.of(self.heads)])
@@ -87,16 +89,21 @@ class _Builder:
             emit.add(tile.LoadOp(memref, where, ones, i32, in_bounds=list(inside))), IndexType()
         )
 
+    def _clamped(self, x: SSAValue, extent: Dim) -> SSAValue:
+        """Return an index within an extent: what a caller writes down may not lead outside."""
+        emit = self.emit
+        below = emit.add(arith.MinSIOp(x, emit.extent(extent - 1)))
+        return emit.add(arith.MaxSIOp(below, emit.index(0)))
+
     def _rows(self, sequence: SSAValue, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Attend with the tokens `first … high` of a sequence, as many as a block holds."""
         emit, op = self.emit, self.op
         held = self.tiles.clamped_rows(first, self.block, high)
         position = self.tiles.tile_of(op.positions, (held,))
         last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
+        last = self._clamped(last, extents(op.table.type)[1] * self.page)
         pages = emit.plus(emit.over(last, self.page), 1)
         self._take_queries(head, first, high)
-        per_row = emit.broadcast(position, [0], (self.block, self.shared))
-        limit = emit.reshape(per_row, (self.rows,))
         start = [
             emit.full(float("-inf"), f32, [self.rows]),
             emit.full(0.0, f32, [self.rows]),
@@ -104,7 +111,7 @@ class _Builder:
         ]
 
         def page(j: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
-            return self._page(sequence, head, j, limit, emit.plus(last, 1), state)
+            return self._page(sequence, head, j, position, emit.plus(last, 1), state)
 
         _, total, out = self.tiles.loop(emit.index(0), pages, emit.index(1), start, page)
         self._keep(self.queries, out)
@@ -176,15 +183,16 @@ class _Builder:
         sequence: SSAValue,
         head: SSAValue,
         j: SSAValue,
-        limit: SSAValue,
+        position: SSAValue,
         length: SSAValue,
         state: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         emit, rows = self.emit, self.rows
         top, total, out = state
-        number = self._number(self.op.table, sequence, j)
+        count = extents(self.pages.storage)[0]
+        number = self._clamped(self._number(self.op.table, sequence, j), count)
         begin = emit.times(j, self.page)
-        scores = self._scores(number, head, begin, limit)
+        scores = self._scores(number, head, begin, position)
         higher = emit.binary(arith.MaximumfOp, top, emit.reduce(scores, "max", [1]))
         shape = (rows, self.page)
         shifted = emit.binary(arith.SubfOp, scores, emit.broadcast(higher, [0], shape))
@@ -197,7 +205,7 @@ class _Builder:
         return [higher, total, self._values(number, head, left, scaled)]
 
     def _scores(
-        self, number: SSAValue, head: SSAValue, begin: SSAValue, limit: SSAValue
+        self, number: SSAValue, head: SSAValue, begin: SSAValue, position: SSAValue
     ) -> SSAValue:
         """Scaled products with a page's keys, -inf where a row may not look: `[rows, page]`."""
         emit, shape = self.emit, (self.rows, self.page)
@@ -215,11 +223,14 @@ class _Builder:
         key = emit.binary(
             arith.AddiOp, key, emit.add(tile.SplatOp(emit.cast(begin, i32), [self.page]))
         )
+        own = (self.block, self.page)
         seen = tile.CompareOp(
-            "le", emit.broadcast(key, [1], shape), emit.broadcast(limit, [0], shape)
+            "le", emit.broadcast(key, [1], own), emit.broadcast(position, [0], own)
         )
+        heads = (self.block, self.shared, self.page)
+        mask = emit.reshape(emit.broadcast(emit.add(seen), [0, 2], heads), shape)
         hidden = emit.full(float("-inf"), f32, shape)
-        return emit.add(tile.SelectOp(emit.add(seen), emit.reshape(scores, shape), hidden))
+        return emit.add(tile.SelectOp(mask, emit.reshape(scores, shape), hidden))
 
     def _keys(self, number: SSAValue, head: SSAValue, columns: Span) -> SSAValue:
         """Some columns of a page's keys: `[page / n, columns, n]`, or `[page, columns]`."""

@@ -145,17 +145,26 @@ def write_pages(tiles: Tiles, op: cache.WriteOp, lead: Sequence[Subscript], span
 def page_slot(
     tiles: Tiles, op: cache.WriteOp, kind: PagesType, token: Subscript
 ) -> tuple[Span, SSAValue]:
-    """Return the page of a token's position, and the row in that page."""
+    """Return the page of a token's position, and the row in that page.
+
+    A sequence or position without a page is an error of the call; the page is one of the pool.
+    """
     emit, size = tiles.emit, kind.page.value.data
 
-    def number(value: SSAValue, *where: Subscript) -> SSAValue:
-        return emit.cast(emit.reshape(tiles.tile_of(value, where), ()), IndexType())
+    node = source_of(op)
 
-    position = number(op.positions, token)
-    owner = Span(number(op.sequence, token), 1)
-    found = emit.reshape(tiles.tile_of(op.table, (owner, Span(emit.over(position, size), 1))), [1])
-    count = extents(kind.storage)[0]
-    page = emit.reshape(check_rows(tiles, found, count, source_of(op)), ())
+    def checked(value: SSAValue, extent: Dim) -> SSAValue:
+        return emit.reshape(check_rows(tiles, value, extent, node), ())
+
+    sequences, blocks = extents(op.table.type)
+    row = emit.reshape(tiles.tile_of(op.sequence, (token,)), [1])
+    owner = Span(checked(row, sequences), 1, inside=True)
+    place = tiles.tile_of(op.positions, (token,))
+    position = emit.cast(emit.reshape(place, ()), IndexType())
+    number = emit.broadcast(emit.over(position, size), [], [1])
+    block = Span(checked(number, blocks), 1, inside=True)
+    found = emit.reshape(tiles.tile_of(op.table, (owner, block)), [1])
+    page = checked(found, extents(kind.storage)[0])
     return Span(page, 1, inside=True), emit.modulo(position, size)
 
 

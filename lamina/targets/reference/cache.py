@@ -1,6 +1,6 @@
 """What `cache` does: pools are arrays that a write changes in place, for each is used once.
 
-A position whose page or row is outside of its table or pool is neither written nor read.
+A position whose page or row is outside of its table or pool is not read; a write of it is an error.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from xdsl.ir import Operation
 
 from lamina.dialects import cache
 from lamina.dialects.cache import PagesType
+from lamina.errors import InputError
 from lamina.targets.reference import numerics
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 from lamina.targets.reference.nn_composites import softmax
+from lamina.targets.reference.source import source_of
 
 Args = tuple[Any, ...]
 
@@ -30,8 +32,14 @@ def _write(run: Interpreter, op: cache.WriteOp, args: Args) -> tuple[Any]:
     pool, x, positions, sequence, table = args
     kind = cast("PagesType", op.pages.type)
     page, inside = _pages(kind, pool, table, sequence, positions)
+    if not inside.all():
+        token = int(np.argmin(inside))
+        raise InputError(
+            f"{source_of(op)}: token {token}, at position {positions[token]} of sequence "
+            f"{sequence[token]}, has no page"
+        )
     row = positions % kind.page.value.data
-    pool[_at(kind, page[inside], row[inside])] = numerics.cast(x[inside], pool.dtype)
+    pool[_at(kind, page, row)] = numerics.cast(x, pool.dtype)
     return (pool,)
 
 
