@@ -26,6 +26,11 @@ RUN = re.compile(r"// RUN: (?P<fails>not )?lamina (?P<tool>.*?)(?P<both> 2>&1)? 
 ON_CI = os.environ.get("CI") == "true"
 
 
+def pytest_configure() -> None:
+    # A shell that starts a command in the background has it ignore Ctrl-C, which tests send.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
