@@ -101,7 +101,8 @@ def _cast(p: Printer, op: tile.CastOp, c: list[str]) -> str:
     source, target = kind_of(op.x), kind_of(op.y)
     if source in WIDE and target not in WIDE:
         return f"saturate({p.at(op.x, c)}, {target[1:]}, {+(not op.unsigned and target != 'i1')})"
-    return _map(f"{'(f64)' * (target in WIDE)}{'({u})' * bool(op.unsigned)}{{0}}", p, op, c)
+    bits = "({u})" if op.unsigned and source not in WIDE else ""
+    return _map(f"{'(f64)' * (target in WIDE)}{bits}{{0}}", p, op, c)
 
 
 def _constant(p: Printer, op: arith.ConstantOp, c: list[str]) -> str:
