@@ -119,7 +119,7 @@ def _refusal(folder: Path, reason: str) -> str:
 
 
 def _switch(knob: Knob, environ: Mapping[str, str]) -> bool:
-    value = environ.get(knob.name, "on")
+    value = environ.get(knob.name, knob.default)
     if value not in {"on", "off"}:
         raise InputError(f"{knob.name} is {value!r}: expected on or off")
     return value == "on"

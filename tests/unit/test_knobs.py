@@ -101,3 +101,9 @@ def test_nothing_is_kept_in_a_folder_that_is_not_ours(tmp_path: Path) -> None:
     (link := tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(InputError, match="is a link"):
         knobs.kept_dir({"LAMINA_CACHE": str(link)})
+
+
+def test_an_unset_knob_is_what_its_table_says() -> None:
+    assert knobs.plugins_enabled({})
+    assert knobs.disk_cache_enabled({})
+    assert not knobs.huge_pages_enabled({})
