@@ -31,16 +31,11 @@ from xdsl.irdl import (
     traits_def,
 )
 from xdsl.traits import Pure
-from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.nn import FUNCTIONAL
+from lamina.dialects.requirements import require
 from lamina.dialects.tensors import extents, tensor
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise VerifyException(message)
 
 
 @irdl_attr_definition
@@ -71,8 +66,8 @@ class PagesType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         """Check that tiles divide a page."""
         tile, page = self.tile.value.data, self.page.value.data
-        _require(page > 0 and tile >= 0, f"page of {page} positions in tiles of {tile}")
-        _require(tile == 0 or page % tile == 0, f"page of {page} positions in tiles of {tile}")
+        require(page > 0 and tile >= 0, f"page of {page} positions in tiles of {tile}")
+        require(tile == 0 or page % tile == 0, f"page of {page} positions in tiles of {tile}")
 
     @property
     def storage(self) -> TensorType[Any]:
@@ -101,8 +96,8 @@ class SequenceOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check types."""
-        _require(len(extents(self.query_start.type)) == 1, "query_start is [S + 1]")
-        _require(self.y.type == tensor(i32, extents(self.y.type)[:1]), "y is [T] of i32")
+        require(len(extents(self.query_start.type)) == 1, "query_start is [S + 1]")
+        require(self.y.type == tensor(i32, extents(self.y.type)[:1]), "y is [T] of i32")
 
 
 @irdl_op_definition
@@ -137,13 +132,13 @@ class WriteOp(IRDLOperation):
     def verify_(self) -> None:
         """Check shapes."""
         kind, x = cast("PagesType", self.pages.type), extents(self.x.type)
-        _require(self.pages.type == self.y.type, "a write keeps the pool's type")
-        _require(
+        require(self.pages.type == self.y.type, "a write keeps the pool's type")
+        require(
             x[1:] == (Dim.of(kind.heads.value.data), Dim.of(kind.dim.value.data)),
             f"x is {self.x.type}",
         )
-        _require(self.positions.type == tensor(i32, x[:1]), f"positions are {self.positions.type}")
-        _require(self.sequence.type == tensor(i32, x[:1]), f"sequence is {self.sequence.type}")
+        require(self.positions.type == tensor(i32, x[:1]), f"positions are {self.positions.type}")
+        require(self.sequence.type == tensor(i32, x[:1]), f"sequence is {self.sequence.type}")
 
 
 @irdl_op_definition
@@ -175,7 +170,7 @@ class ReadOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the result's type."""
         expected = _read_type(self.pages.type, self.positions.type, self.table.type)
-        _require(self.y.type == expected, f"result is {self.y.type}, expected {expected}")
+        require(self.y.type == expected, f"result is {self.y.type}, expected {expected}")
 
 
 def _read_type(pages: Attribute, positions: Attribute, table: Attribute) -> TensorType[Any]:
@@ -233,14 +228,14 @@ class AttentionOp(IRDLOperation):
     def verify_(self) -> None:
         """Check shapes."""
         q, kind = extents(self.q.type), cast("PagesType", self.k.type)
-        _require(self.y.type == self.q.type and len(q) == 3, "q and y are [T, H, D]")
-        _require(
+        require(self.y.type == self.q.type and len(q) == 3, "q and y are [T, H, D]")
+        require(
             q[2] == kind.dim.value.data,
             f"head dimension {q[2]} over pages of {kind.dim.value.data}",
         )
-        _require(q[1] % kind.heads.value.data == 0, f"{q[1]} heads over {kind.heads.value.data}")
-        _require(self.positions.type == tensor(i32, q[:1]), f"positions {self.positions.type}")
-        _require(extents(self.work.type)[1] == 2, f"work is {self.work.type}, expected [W, 2]")
+        require(q[1] % kind.heads.value.data == 0, f"{q[1]} heads over {kind.heads.value.data}")
+        require(self.positions.type == tensor(i32, q[:1]), f"positions {self.positions.type}")
+        require(extents(self.work.type)[1] == 2, f"work is {self.work.type}, expected [W, 2]")
 
 
 OPS: list[type[Operation]] = [AttentionOp, ReadOp, SequenceOp, WriteOp]

@@ -46,9 +46,9 @@ from xdsl.irdl import (
     var_result_def,
 )
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
-from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim
+from lamina.dialects.requirements import require
 from lamina.dialects.tensors import DimsAttr, extents, tensor
 from lamina.dialects.tile import (
     COMPARISONS,
@@ -61,11 +61,6 @@ from lamina.dialects.tile import (
 )
 
 FUNCTIONAL = "attr-dict `:` functional-type(operands, results)"
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise VerifyException(message)
 
 
 def element(value: SSAValue) -> Attribute:
@@ -352,9 +347,9 @@ class CompareOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check kind and shapes."""
-        _require(self.kind.data in COMPARISONS, f"compare {self.kind.data!r}: one of {COMPARISONS}")
-        _require(self.a.type == self.b.type, f"compare {self.a.type} with {self.b.type}")
-        _require(self.y.type == tensor(i1, extents(self.a.type)), f"result is {self.y.type}")
+        require(self.kind.data in COMPARISONS, f"compare {self.kind.data!r}: one of {COMPARISONS}")
+        require(self.a.type == self.b.type, f"compare {self.a.type} with {self.b.type}")
+        require(self.y.type == tensor(i1, extents(self.a.type)), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -376,8 +371,8 @@ class SelectOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check types."""
-        _require(self.a.type == self.b.type == self.y.type, "select of differing types")
-        _require(self.c.type == tensor(i1, extents(self.a.type)), f"mask is {self.c.type}")
+        require(self.a.type == self.b.type == self.y.type, "select of differing types")
+        require(self.c.type == tensor(i1, extents(self.a.type)), f"mask is {self.c.type}")
 
 
 class _Map(IRDLOperation):
@@ -402,7 +397,7 @@ class CastOp(_Map):
 
     def verify_(self) -> None:
         """Check that the shape stays."""
-        _require(extents(self.x.type) == extents(self.y.type), "a cast keeps its shape")
+        require(extents(self.x.type) == extents(self.y.type), "a cast keeps its shape")
 
 
 @irdl_op_definition
@@ -428,11 +423,11 @@ class ConstantOp(IRDLOperation):
         """Check element type, and the size of a listed constant."""
         if isinstance(self.value, DenseIntOrFPElementsAttr):
             listed = cast("DenseIntOrFPElementsAttr[Any]", self.value)
-            _require(len(listed) <= 1024, "a constant has at most 1,024 elements")
-            _require(listed.get_type() == self.y.type, f"result is {self.y.type}")
+            require(len(listed) <= 1024, "a constant has at most 1,024 elements")
+            require(listed.get_type() == self.y.type, f"result is {self.y.type}")
         else:
             value = cast("FloatAttr[Any] | IntegerAttr[Any]", self.value)
-            _require(value.type == element(self.y), f"{value} in {self.y.type}")
+            require(value.type == element(self.y), f"{value} in {self.y.type}")
 
 
 @irdl_op_definition
@@ -453,7 +448,7 @@ class IotaOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the dimension."""
-        _require(0 <= self.dim.value.data < len(extents(self.y.type)), "no such dimension")
+        require(0 <= self.dim.value.data < len(extents(self.y.type)), "no such dimension")
 
 
 @irdl_op_definition
@@ -474,9 +469,9 @@ class BroadcastOp(_Map):
     def verify_(self) -> None:
         """Check that kept dimensions agree."""
         x, y, dims = extents(self.x.type), extents(self.y.type), values(self.dims)
-        _require(len(dims) == len(x) and tuple(sorted(set(dims))) == dims, f"dims {dims} for {x}")
+        require(len(dims) == len(x) and tuple(sorted(set(dims))) == dims, f"dims {dims} for {x}")
         fits = all(d < len(y) and n in (y[d], Dim.of(1)) for n, d in zip(x, dims, strict=True))
-        _require(fits, f"{self.x.type} does not broadcast to {self.y.type} over {dims}")
+        require(fits, f"{self.x.type} does not broadcast to {self.y.type} over {dims}")
 
 
 @irdl_op_definition
@@ -495,7 +490,7 @@ class ReshapeOp(_Map):
             x = x * n
         for n in extents(self.y.type):
             y = y * n
-        _require(x == y, f"reshape of {x} elements to {y}")
+        require(x == y, f"reshape of {x} elements to {y}")
 
 
 @irdl_op_definition
@@ -517,8 +512,8 @@ class TransposeOp(_Map):
     def verify_(self) -> None:
         """Check the permutation."""
         x, perm = extents(self.x.type), values(self.perm)
-        _require(sorted(perm) == list(range(len(x))), f"perm {perm} of rank {len(x)}")
-        _require(extents(self.y.type) == tuple(x[p] for p in perm), f"result is {self.y.type}")
+        require(sorted(perm) == list(range(len(x))), f"perm {perm} of rank {len(x)}")
+        require(extents(self.y.type) == tuple(x[p] for p in perm), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -556,8 +551,8 @@ class SliceOp(_Map):
     def verify_(self) -> None:
         """Check ranks."""
         rank = len(extents(self.x.type))
-        _require(len(self.start) == rank == len(extents(self.y.type)), f"slice of rank {rank}")
-        _require(len(values(self.step)) in (0, rank), f"steps for rank {rank}")
+        require(len(self.start) == rank == len(extents(self.y.type)), f"slice of rank {rank}")
+        require(len(values(self.step)) in (0, rank), f"steps for rank {rank}")
 
 
 @irdl_op_definition
@@ -583,7 +578,7 @@ class PadOp(_Map):
     def verify_(self) -> None:
         """Check the result's shape."""
         rows = zip(values(self.low), extents(self.x.type), values(self.high), strict=True)
-        _require(extents(self.y.type) == tuple(lo + n + hi for lo, n, hi in rows), "pad: shape")
+        require(extents(self.y.type) == tuple(lo + n + hi for lo, n, hi in rows), "pad: shape")
 
 
 @irdl_op_definition
@@ -615,9 +610,9 @@ class ConcatOp(IRDLOperation):
         total = Dim.of(0)
         for x in self.xs:
             shape = extents(x.type)
-            _require(shape[:dim] + shape[dim + 1 :] == y[:dim] + y[dim + 1 :], f"concat {x.type}")
+            require(shape[:dim] + shape[dim + 1 :] == y[:dim] + y[dim + 1 :], f"concat {x.type}")
             total = total + shape[dim]
-        _require(total == y[dim], f"joined extent is {total}, the result has {y[dim]}")
+        require(total == y[dim], f"joined extent is {total}, the result has {y[dim]}")
 
 
 @irdl_op_definition
@@ -644,10 +639,10 @@ class ReduceOp(_Map):
     def verify_(self) -> None:
         """Check kind and shape."""
         kind, dims, x = self.kind.data, values(self.dims), extents(self.x.type)
-        _require(kind in REDUCTIONS, f"reduce {kind!r}: one of {REDUCTIONS}")
-        _require(all(0 <= d < len(x) for d in dims), f"dims {dims} of rank {len(x)}")
+        require(kind in REDUCTIONS, f"reduce {kind!r}: one of {REDUCTIONS}")
+        require(all(0 <= d < len(x) for d in dims), f"dims {dims} of rank {len(x)}")
         rest = tuple(n for d, n in enumerate(x) if d not in dims)
-        _require(extents(self.y.type) == rest, f"result is {self.y.type}")
+        require(extents(self.y.type) == rest, f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -661,8 +656,8 @@ class ScanOp(_Map):
 
     def verify_(self) -> None:
         """Check kind and types."""
-        _require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
-        _require(self.x.type == self.y.type, "a scan keeps its type")
+        require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
+        require(self.x.type == self.y.type, "a scan keeps its type")
 
 
 @irdl_op_definition
@@ -690,8 +685,8 @@ class SortOp(IRDLOperation):
         shape = list(extents(self.x.type))
         if self.k is not None:
             shape[self.dim.value.data] = Dim.of(self.k.value.data)
-        _require(self.y.type == tensor(element(self.x), shape), f"result is {self.y.type}")
-        _require(self.position.type == tensor(i32, shape), f"positions are {self.position.type}")
+        require(self.y.type == tensor(element(self.x), shape), f"result is {self.y.type}")
+        require(self.position.type == tensor(i32, shape), f"positions are {self.position.type}")
 
 
 @irdl_op_definition
@@ -736,9 +731,9 @@ class DotGeneralOp(IRDLOperation):
         a, b = extents(self.a.type), extents(self.b.type)
         contract, batch = pairs(self.contract), pairs(self.batch)
         for i, j in (*contract, *batch):
-            _require(a[i] == b[j], f"dimension {i} is {a[i]}, dimension {j} is {b[j]}")
+            require(a[i] == b[j], f"dimension {i} is {a[i]}, dimension {j} is {b[j]}")
         shape = _dot_shape(a, b, contract, batch)
-        _require(extents(self.y.type) == shape, f"result is {self.y.type}, expected {shape}")
+        require(extents(self.y.type) == shape, f"result is {self.y.type}, expected {shape}")
 
 
 def _dot_shape(
@@ -787,7 +782,7 @@ class GatherOp(IRDLOperation):
         """Check the result's shape."""
         axis, x = self.axis.value.data, extents(self.x.type)
         shape = (*x[:axis], *extents(self.indices.type), *x[axis + 1 :])
-        _require(extents(self.y.type) == shape, f"result is {self.y.type}")
+        require(extents(self.y.type) == shape, f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -811,10 +806,10 @@ class ScatterOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check kind and shapes."""
-        _require(self.kind.data in ("set", *REDUCTIONS[:4]), f"scatter {self.kind.data!r}")
-        _require(self.x.type == self.y.type, "a scatter keeps its type")
+        require(self.kind.data in ("set", *REDUCTIONS[:4]), f"scatter {self.kind.data!r}")
+        require(self.x.type == self.y.type, "a scatter keeps its type")
         shape = (*extents(self.indices.type), *extents(self.x.type)[1:])
-        _require(extents(self.updates.type) == shape, f"updates are {self.updates.type}")
+        require(extents(self.updates.type) == shape, f"updates are {self.updates.type}")
 
 
 @irdl_op_definition
@@ -843,15 +838,15 @@ class ConvOp(IRDLOperation):
         x, w = extents(self.x.type), extents(self.w.type)
         strides, pads, dilations = values(self.strides), values(self.pads), values(self.dilations)
         rank = len(x) - 2
-        _require(len(w) == len(x) and len(strides) == len(dilations) == rank, "conv: ranks")
-        _require(len(pads) == 2 * rank, "conv: pads")
+        require(len(w) == len(x) and len(strides) == len(dilations) == rank, "conv: ranks")
+        require(len(pads) == 2 * rank, "conv: pads")
         shape = [x[0]]
         for d in range(rank):
             window = (w[d + 1] - 1) * dilations[d] + 1
             padded = x[d + 1] + pads[2 * d] + pads[2 * d + 1]
             shape.append((padded - window) // strides[d] + 1)
-        _require(extents(self.y.type) == (*shape, w[0]), f"result is {self.y.type}")
-        _require(w[-1] * self.groups.value.data == x[-1], "conv: channels")
+        require(extents(self.y.type) == (*shape, w[0]), f"result is {self.y.type}")
+        require(w[-1] * self.groups.value.data == x[-1], "conv: channels")
 
 
 @irdl_op_definition
@@ -871,13 +866,13 @@ class PoolOp(_Map):
 
     def verify_(self) -> None:
         """Check kind and every extent of the result."""
-        _require(self.kind.data in ("max", "mean"), f"pool {self.kind.data!r}: max or mean")
+        require(self.kind.data in ("max", "mean"), f"pool {self.kind.data!r}: max or mean")
         x, window = extents(self.x.type), values(self.window)
         strides, pads = values(self.strides), values(self.pads)
         shape = [x[0]]
         for d, (size, stride) in enumerate(zip(window, strides, strict=True)):
             shape.append((x[d + 1] + pads[2 * d] + pads[2 * d + 1] - size) // stride + 1)
-        _require(extents(self.y.type) == (*shape, x[-1]), f"result is {self.y.type}")
+        require(extents(self.y.type) == (*shape, x[-1]), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -895,8 +890,8 @@ class SoftmaxOp(_Map):
 
     def verify_(self) -> None:
         """Check axis and type."""
-        _require(0 <= self.axis.value.data < len(extents(self.x.type)), "no such axis")
-        _require(self.x.type == self.y.type, "a softmax keeps its type")
+        require(0 <= self.axis.value.data < len(extents(self.x.type)), "no such axis")
+        require(self.x.type == self.y.type, "a softmax keeps its type")
 
 
 @irdl_op_definition
@@ -926,8 +921,8 @@ class LayerNormOp(IRDLOperation):
     def verify_(self) -> None:
         """Check types."""
         last = tensor(element(self.x), extents(self.x.type)[-1:])
-        _require(self.x.type == self.y.type, "a norm keeps its type")
-        _require(self.w.type == last == self.b.type, f"w and b must be {last}")
+        require(self.x.type == self.y.type, "a norm keeps its type")
+        require(self.w.type == last == self.b.type, f"w and b must be {last}")
 
 
 @irdl_op_definition
@@ -956,8 +951,8 @@ class RmsNormOp(IRDLOperation):
     def verify_(self) -> None:
         """Check types."""
         last = tensor(element(self.x), extents(self.x.type)[-1:])
-        _require(self.x.type == self.y.type, "a norm keeps its type")
-        _require(self.w.type == last, f"w is {self.w.type}, expected {last}")
+        require(self.x.type == self.y.type, "a norm keeps its type")
+        require(self.w.type == last, f"w is {self.w.type}, expected {last}")
 
 
 @irdl_op_definition
@@ -990,11 +985,11 @@ class RopeOp(IRDLOperation):
     def verify_(self) -> None:
         """Check types."""
         x, cos = extents(self.x.type), extents(self.cos.type)
-        _require(self.x.type == self.y.type, "a rotation keeps its type")
-        _require(self.cos.type == self.sin.type, "cos and sin differ in type")
-        _require(len(x) == 3 and len(cos) == 2 and cos[0] == x[0], f"rope of {x} by {cos}")
+        require(self.x.type == self.y.type, "a rotation keeps its type")
+        require(self.cos.type == self.sin.type, "cos and sin differ in type")
+        require(len(x) == 3 and len(cos) == 2 and cos[0] == x[0], f"rope of {x} by {cos}")
         width, half = x[2].constant, cos[1].constant
-        _require(width is not None and half is not None and 2 * half <= width, "rope: widths")
+        require(width is not None and half is not None and 2 * half <= width, "rope: widths")
 
 
 @irdl_op_definition
@@ -1022,9 +1017,9 @@ class AttentionOp(IRDLOperation):
     def verify_(self) -> None:
         """Check shapes."""
         q, k = extents(self.q.type), extents(self.k.type)
-        _require(len(q) == len(k) == 4 and self.k.type == self.v.type, "attention: ranks")
-        _require(self.y.type == self.q.type, "attention keeps the queries' type")
-        _require(q[0] == k[0] and q[3] == k[3], f"attention of {q} over {k}")
+        require(len(q) == len(k) == 4 and self.k.type == self.v.type, "attention: ranks")
+        require(self.y.type == self.q.type, "attention keeps the queries' type")
+        require(q[0] == k[0] and q[3] == k[3], f"attention of {q} over {k}")
 
 
 @irdl_op_definition
@@ -1049,7 +1044,7 @@ class EmbeddingOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the result's shape."""
         y = extents(self.y.type)
-        _require(y[:-1] == extents(self.ids.type), f"result is {self.y.type}")
+        require(y[:-1] == extents(self.ids.type), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -1087,7 +1082,7 @@ class GroupOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the terminator."""
-        _require(isinstance(self.body.block.last_op, YieldOp), "a group ends in nn.yield")
+        require(isinstance(self.body.block.last_op, YieldOp), "a group ends in nn.yield")
 
 
 @irdl_op_definition
@@ -1162,13 +1157,13 @@ class SwitchOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the branches' number, ends and types."""
         bounds = values(self.bounds)
-        _require(len(self.branches) == len(bounds) + 1, "a switch has one branch a range")
-        _require(list(bounds) == sorted(set(bounds)), f"bounds {bounds} do not ascend")
+        require(len(self.branches) == len(bounds) + 1, "a switch has one branch a range")
+        require(list(bounds) == sorted(set(bounds)), f"bounds {bounds} do not ascend")
         types = [y.type for y in self.ys]
         for branch in self.branches:
             last = branch.block.last_op
-            _require(isinstance(last, YieldOp), "a branch ends in nn.yield")
-            _require([y.type for y in cast("YieldOp", last).ys] == types, "branches differ in type")
+            require(isinstance(last, YieldOp), "a branch ends in nn.yield")
+            require([y.type for y in cast("YieldOp", last).ys] == types, "branches differ in type")
 
 
 OPS: list[type[Operation]] = [

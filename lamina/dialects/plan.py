@@ -46,16 +46,12 @@ from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim, product
+from lamina.dialects.requirements import require
 from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import ACCESSES, ints, values
 
 ALIGNMENT = 64
 """Bytes to which every buffer's start is aligned."""
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise VerifyException(message)
 
 
 def _extent(text: str) -> Dim:
@@ -165,7 +161,7 @@ class LaunchOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check that there is nothing but calls."""
-        _require(all(isinstance(op, CallOp) for op in self.body.block.ops), "a launch holds calls")
+        require(all(isinstance(op, CallOp) for op in self.body.block.ops), "a launch holds calls")
 
 
 @irdl_op_definition
@@ -225,8 +221,8 @@ class SwitchOp(IRDLOperation):
         """Check the number of branches."""
         bounds = values(self.bounds)
         _extent(self.value.data)
-        _require(len(self.branches) == len(bounds) + 1, "a switch has one branch a range")
-        _require(list(bounds) == sorted(set(bounds)), f"bounds {bounds} do not ascend")
+        require(len(self.branches) == len(bounds) + 1, "a switch has one branch a range")
+        require(list(bounds) == sorted(set(bounds)), f"bounds {bounds} do not ascend")
 
 
 @irdl_op_definition
@@ -249,7 +245,7 @@ class BindOp(IRDLOperation):
     def verify_(self) -> None:
         """Check that `x` is one integer."""
         kind = cast("BufferType", self.x.type)
-        _require(product(extents(kind.tensor)) == 1, f"bind of {kind}: expected one element")
+        require(product(extents(kind.tensor)) == 1, f"bind of {kind}: expected one element")
         _extent(self.limit.data)
 
 
@@ -280,8 +276,8 @@ class HostOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the accesses."""
-        _require(len(self.access) == len(self.buffers), "one access a buffer")
-        _require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
+        require(len(self.access) == len(self.buffers), "one access a buffer")
+        require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
 
 
 @irdl_op_definition

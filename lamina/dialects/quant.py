@@ -44,6 +44,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim
 from lamina.dialects.nn import FUNCTIONAL
+from lamina.dialects.requirements import require
 from lamina.dialects.tensors import extents, tensor
 
 BLOCK = 32
@@ -52,11 +53,6 @@ GROUPS = (32, 16)
 """How many columns may share a scale in a packed weight."""
 ROWS = 16
 """Rows that a packed tile holds side by side."""
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise VerifyException(message)
 
 
 @irdl_attr_definition
@@ -106,10 +102,10 @@ class QuantizeOp(IRDLOperation):
     def verify_(self) -> None:
         """Check shapes."""
         shape = extents(self.x.type)
-        _require(len(shape) == 2 and shape[1] % BLOCK == 0, f"quantize of {self.x.type}")
+        require(len(shape) == 2 and shape[1] % BLOCK == 0, f"quantize of {self.x.type}")
         scales = tensor(f32, [shape[0], shape[1] // BLOCK])
-        _require(self.q.type == tensor(i8, shape), f"q is {self.q.type}")
-        _require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+        require(self.q.type == tensor(i8, shape), f"q is {self.q.type}")
+        require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
 
 
 @irdl_op_definition
@@ -139,9 +135,9 @@ class RowsOp(IRDLOperation):
         whole, part = cast("BlocksType", self.w.type), self.y.type
         first, (count, columns) = self.start.value.data, part.shape
         same = (part.format, columns) == (whole.format, whole.shape[1])
-        _require(same, f"rows of {whole} are no {part}")
+        require(same, f"rows of {whole} are no {part}")
         inside = first >= 0 and count >= 0 and first + count <= whole.shape[0]
-        _require(inside, f"{whole} has no {count} rows from {first} on")
+        require(inside, f"{whole} has no {count} rows from {first} on")
 
 
 @irdl_op_definition
@@ -191,10 +187,10 @@ def _verify_packed(
     tiles = -(-rows // ROWS)
     quants = [tensor(i8, [tiles, columns // BLOCK, bits, ROWS, 4]) for bits in (4, 8)]
     scales = [tensor(kind, [tiles, columns // g, ROWS]) for kind in (f16, f32) for g in GROUPS]
-    _require(columns % BLOCK == 0, f"{columns} columns are no multiple of {BLOCK}")
-    _require(q in quants, f"quants are {q}, expected one of {', '.join(map(str, quants))}")
-    _require(scale in scales, f"scales are {scale}, expected one of {', '.join(map(str, scales))}")
-    _require(offset is None or offset.type == scale, f"offsets must be {scale}, as scales")
+    require(columns % BLOCK == 0, f"{columns} columns are no multiple of {BLOCK}")
+    require(q in quants, f"quants are {q}, expected one of {', '.join(map(str, quants))}")
+    require(scale in scales, f"scales are {scale}, expected one of {', '.join(map(str, scales))}")
+    require(offset is None or offset.type == scale, f"offsets must be {scale}, as scales")
 
 
 class _Weights(IRDLOperation):
@@ -226,10 +222,10 @@ class _Weights(IRDLOperation):
 
     def _verify_weight(self, rows: int, columns: int) -> None:
         if isinstance(kind := self.w[0].type, BlocksType):
-            _require(len(self.w) == 1, "blocks carry their own scales")
-            _require(kind.shape == (rows, columns), f"weight is {kind}")
+            require(len(self.w) == 1, "blocks carry their own scales")
+            require(kind.shape == (rows, columns), f"weight is {kind}")
             return
-        _require(len(self.w) in (2, 3), "a packed weight is quants, scales and maybe offsets")
+        require(len(self.w) in (2, 3), "a packed weight is quants, scales and maybe offsets")
         offset = self.w[2] if len(self.w) == 3 else None
         _verify_packed(rows, columns, self.w[0].type, self.w[1].type, offset)
 
@@ -300,9 +296,9 @@ class LinearOp(_Weights):
         """Check activations, weight and result."""
         tokens, columns = extents(self.q.type)
         scales = tensor(f32, [tokens, columns // BLOCK])
-        _require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+        require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
         y = extents(self.y.type)
-        _require(len(y) == 2 and y[0] == tokens, f"result is {self.y.type}")
+        require(len(y) == 2 and y[0] == tokens, f"result is {self.y.type}")
         self._verify_weight(_static(y[1]), _static(columns))
 
 

@@ -50,6 +50,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import parse_dim
+from lamina.dialects.requirements import require
 
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -96,11 +97,6 @@ def pairs(array: ArrayAttr[Any] | None) -> tuple[tuple[int, int], ...]:
 def pair_list(items: Sequence[tuple[int, int]]) -> ArrayAttr[Any]:
     """Return pairs of integers as the attribute `[[a, b], …]`."""
     return ArrayAttr([ArrayAttr([IntegerAttr(a, 64), IntegerAttr(b, 64)]) for a, b in items])
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise VerifyException(message)
 
 
 @irdl_attr_definition
@@ -162,26 +158,26 @@ class KernelOp(IRDLOperation):
     def verify_(self) -> None:
         """Check arguments, grid and accesses against each other."""
         args = self.body.block.args
-        _require(
+        require(
             len(args) == len(self.access) + len(self.symbols),
             f"kernel has {len(args)} arguments, {len(self.access)} accesses "
             f"and {len(self.symbols)} symbols",
         )
-        _require(
+        require(
             all(isinstance(arg.type, MemRefType) for arg in self.memrefs)
             and all(isinstance(arg.type, IndexType) for arg in args[len(self.access) :]),
             "kernel arguments are memrefs, then one index a symbol",
         )
-        _require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
-        _require(1 <= len(self.grid) <= 3, "a grid has one to three extents")
+        require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
+        require(1 <= len(self.grid) <= 3, "a grid has one to three extents")
         names = {symbol.data for symbol in self.symbols}
         for extent in self.grid:
             try:
                 missing = parse_dim(extent.data).symbols - names
             except ValueError as error:
                 raise VerifyException(str(error)) from error
-            _require(not missing, f"grid names {sorted(missing)}, which is no symbol of the kernel")
-        _require(
+            require(not missing, f"grid names {sorted(missing)}, which is no symbol of the kernel")
+        require(
             isinstance(self.body.block.last_op, ReturnOp), "a kernel's body ends in tile.return"
         )
 
@@ -254,34 +250,34 @@ class _Access(IRDLOperation):
         x = cast("MemRefType[Any]", self.x.type)
         rank = x.get_num_dims()
         shape, zipped = self.tile_shape, values(self.zip)
-        _require(len(self.at) == rank, f"{len(self.at)} subscripts for a memref of rank {rank}")
-        _require(len(shape) == rank, f"tile shape {shape} for a memref of rank {rank}")
-        _require(len(self.steps) == rank, f"steps {self.steps} for a memref of rank {rank}")
+        require(len(self.at) == rank, f"{len(self.at)} subscripts for a memref of rank {rank}")
+        require(len(shape) == rank, f"tile shape {shape} for a memref of rank {rank}")
+        require(len(self.steps) == rank, f"steps {self.steps} for a memref of rank {rank}")
         for d, at in enumerate(self.at):
             if isinstance(at.type, IndexType):
                 continue
             size = shape[zipped[0]] if d in zipped else shape[d]
-            _require(
+            require(
                 at.type == VectorType(IndexType(), [size]),
                 f"subscript {d} is {at.type}, expected index or vector<{size}xindex>",
             )
         for d in zipped:
-            _require(isinstance(self.at[d].type, VectorType), f"zip names {d}, not a vector")
-            _require(d == zipped[0] or shape[d] == 1, f"zip: dimension {d} must have size 1")
+            require(isinstance(self.at[d].type, VectorType), f"zip names {d}, not a vector")
+            require(d == zipped[0] or shape[d] == 1, f"zip: dimension {d} must have size 1")
         dims = values(self.limit_dims)
-        _require(
+        require(
             len(self.limit) == (len(dims) or (rank if self.limit else 0)),
             f"{len(self.limit)} limits for dimensions {dims or 'all'}",
         )
-        _require(
+        require(
             all(0 <= d < rank for d in (*dims, *values(self.in_bounds), *zipped)),
             "no such dimension",
         )
-        _require(
+        require(
             element_of(value) == x.element_type,
             f"tile of {element_of(value)} in a memref of {x.element_type}",
         )
-        _require(
+        require(
             prod(shape_of(value)) == prod(shape),
             f"{value} has {prod(shape_of(value))} elements, the tile {shape} has {prod(shape)}",
         )
@@ -442,21 +438,21 @@ class DotOp(IRDLOperation):
         a, b = shape_of(self.a.type), shape_of(self.b.type)
         contract, batch = pairs(self.contract), pairs(self.batch)
         used = (*batch, *contract)
-        _require(all(i < len(a) and j < len(b) for i, j in used), "no such dimension")
-        _require(all(a[i] == b[j] for i, j in used), f"extents differ: {a} and {b} over {used}")
+        require(all(i < len(a) and j < len(b) for i, j in used), "no such dimension")
+        require(all(a[i] == b[j] for i, j in used), f"extents differ: {a} and {b} over {used}")
         left, right = {i for i, _ in used}, {j for _, j in used}
         shape = (
             *(a[i] for i, _ in batch),
             *(n for i, n in enumerate(a) if i not in left),
             *(n for j, n in enumerate(b) if j not in right),
         )
-        _require(shape_of(self.acc.type) == shape, f"accumulator {self.acc.type}, expected {shape}")
-        _require(self.acc.type == self.y.type, "result and accumulator differ in type")
+        require(shape_of(self.acc.type) == shape, f"accumulator {self.acc.type}, expected {shape}")
+        require(self.acc.type == self.y.type, "result and accumulator differ in type")
         kind = element_of(self.a.type)
-        _require(kind == element_of(self.b.type), "a and b differ in element type")
+        require(kind == element_of(self.b.type), "a and b differ in element type")
         if not isinstance(kind, AnyFloat):
-            _require(kind == IntegerType(8), f"dot of {kind}: floats or i8")
-            _require(element_of(self.acc.type) == i32, "an integer dot accumulates in i32")
+            require(kind == IntegerType(8), f"dot of {kind}: floats or i8")
+            require(element_of(self.acc.type) == i32, "an integer dot accumulates in i32")
 
 
 class _Map(IRDLOperation):
@@ -503,14 +499,14 @@ class ReduceOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the kind, the dimensions and the result's shape."""
         kind, dims = self.kind.data, values(self.dims)
-        _require(kind in REDUCTIONS, f"reduce {kind!r}: one of {REDUCTIONS}")
+        require(kind in REDUCTIONS, f"reduce {kind!r}: one of {REDUCTIONS}")
         shape = shape_of(self.x.type)
-        _require(bool(dims) and all(0 <= d < len(shape) for d in dims), f"dims {dims} of {shape}")
+        require(bool(dims) and all(0 <= d < len(shape) for d in dims), f"dims {dims} of {shape}")
         rest = tuple(n for d, n in enumerate(shape) if d not in dims)
-        _require(self.y.type == vector(element_of(self.x.type), rest), f"result is {self.y.type}")
+        require(self.y.type == vector(element_of(self.x.type), rest), f"result is {self.y.type}")
         arg = kind.startswith("arg")
-        _require(not arg or len(dims) == 1, f"{kind} reduces one dimension")
-        _require((self.position is not None) == arg, f"{kind} and its results disagree")
+        require(not arg or len(dims) == 1, f"{kind} reduces one dimension")
+        require((self.position is not None) == arg, f"{kind} and its results disagree")
 
 
 @irdl_op_definition
@@ -524,8 +520,8 @@ class ScanOp(_Map):
 
     def verify_(self) -> None:
         """Check kind and types."""
-        _require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
-        _require(self.x.type == self.y.type, "a scan keeps its type")
+        require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
+        require(self.x.type == self.y.type, "a scan keeps its type")
 
 
 @irdl_op_definition
@@ -549,7 +545,7 @@ class CastOp(_Map):
 
     def verify_(self) -> None:
         """Check that the shape stays."""
-        _require(shape_of(self.x.type) == shape_of(self.y.type), "a cast keeps its shape")
+        require(shape_of(self.x.type) == shape_of(self.y.type), "a cast keeps its shape")
 
 
 @irdl_op_definition
@@ -573,8 +569,8 @@ class BroadcastOp(_Map):
     def verify_(self) -> None:
         """Check that kept dimensions agree."""
         x, y, dims = shape_of(self.x.type), shape_of(self.y.type), values(self.dims)
-        _require(len(dims) == len(x) and tuple(sorted(set(dims))) == dims, f"dims {dims} for {x}")
-        _require(
+        require(len(dims) == len(x) and tuple(sorted(set(dims))) == dims, f"dims {dims} for {x}")
+        require(
             all(d < len(y) and n in (1, y[d]) for n, d in zip(x, dims, strict=True)),
             f"{x} does not broadcast to {y} over {dims}",
         )
@@ -599,8 +595,8 @@ class TransposeOp(_Map):
     def verify_(self) -> None:
         """Check that `perm` is a permutation that gives the result's shape."""
         x, perm = shape_of(self.x.type), values(self.perm)
-        _require(sorted(perm) == list(range(len(x))), f"perm {perm} of rank {len(x)}")
-        _require(shape_of(self.y.type) == tuple(x[p] for p in perm), f"result is {self.y.type}")
+        require(sorted(perm) == list(range(len(x))), f"perm {perm} of rank {len(x)}")
+        require(shape_of(self.y.type) == tuple(x[p] for p in perm), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -615,7 +611,7 @@ class ReshapeOp(_Map):
     def verify_(self) -> None:
         """Check that the number of elements stays."""
         x, y = shape_of(self.x.type), shape_of(self.y.type)
-        _require(prod(x) == prod(y), f"reshape {x} to {y}")
+        require(prod(x) == prod(y), f"reshape {x} to {y}")
 
 
 @irdl_op_definition
@@ -639,7 +635,7 @@ class SliceOp(_Map):
         inside = len(x) == len(y) == len(start) and all(
             0 <= s and s + n <= m for s, n, m in zip(start, y, x, strict=True)
         )
-        _require(inside, f"slice {y} at {start} of {x}")
+        require(inside, f"slice {y} at {start} of {x}")
 
 
 @irdl_op_definition
@@ -653,7 +649,7 @@ class SplatOp(_Map):
 
     def verify_(self) -> None:
         """Check the element type."""
-        _require(self.x.type == element_of(self.y.type), "splat changes the element type")
+        require(self.x.type == element_of(self.y.type), "splat changes the element type")
 
 
 @irdl_op_definition
@@ -685,12 +681,12 @@ class JoinOp(IRDLOperation):
         total = 0
         for x in self.xs:
             shape = shape_of(x.type)
-            _require(len(shape) == len(y) and dim < len(y), f"join {shape} in {y}")
-            _require(
+            require(len(shape) == len(y) and dim < len(y), f"join {shape} in {y}")
+            require(
                 shape[:dim] + shape[dim + 1 :] == y[:dim] + y[dim + 1 :], f"join {shape} in {y}"
             )
             total += shape[dim]
-        _require(total == y[dim], f"joined extent is {total}, the result has {y[dim]}")
+        require(total == y[dim], f"joined extent is {total}, the result has {y[dim]}")
 
 
 @irdl_op_definition
@@ -709,7 +705,7 @@ class IotaOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the rank."""
-        _require(len(shape_of(self.y.type)) == 1, "iota has one dimension")
+        require(len(shape_of(self.y.type)) == 1, "iota has one dimension")
 
 
 @irdl_op_definition
@@ -740,9 +736,9 @@ class CompareOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check kind and types."""
-        _require(self.kind.data in COMPARISONS, f"compare {self.kind.data!r}: one of {COMPARISONS}")
-        _require(self.a.type == self.b.type, f"compare {self.a.type} with {self.b.type}")
-        _require(self.y.type == vector(i1, shape_of(self.a.type)), f"result is {self.y.type}")
+        require(self.kind.data in COMPARISONS, f"compare {self.kind.data!r}: one of {COMPARISONS}")
+        require(self.a.type == self.b.type, f"compare {self.a.type} with {self.b.type}")
+        require(self.y.type == vector(i1, shape_of(self.a.type)), f"result is {self.y.type}")
 
 
 @irdl_op_definition
@@ -764,8 +760,8 @@ class SelectOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check types."""
-        _require(self.a.type == self.b.type == self.y.type, "select of differing types")
-        _require(self.c.type in (i1, vector(i1, shape_of(self.a.type))), f"mask {self.c.type}")
+        require(self.a.type == self.b.type == self.y.type, "select of differing types")
+        require(self.c.type in (i1, vector(i1, shape_of(self.a.type))), f"mask {self.c.type}")
 
 
 @irdl_op_definition
@@ -784,7 +780,7 @@ class ScratchOp(IRDLOperation):
     def verify_(self) -> None:
         """Check that the size is static."""
         shape = cast("MemRefType[Any]", self.y.type).get_shape()
-        _require(all(n >= 0 for n in shape), "scratch has a static size")
+        require(all(n >= 0 for n in shape), "scratch has a static size")
 
 
 @irdl_op_definition
@@ -804,7 +800,7 @@ class CheckOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check the mask's element type."""
-        _require(element_of(self.ok.type) == i1, "check takes i1")
+        require(element_of(self.ok.type) == i1, "check takes i1")
 
 
 OPS: list[type[Operation]] = [

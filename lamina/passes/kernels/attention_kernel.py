@@ -20,7 +20,6 @@ from lamina.dialects import cache, nn, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
-from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.subscripts import Span
 
@@ -34,10 +33,7 @@ STEP = 1
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is `cache.attention`."""
     kernel = Kernel(group, name)
-    found = [op for op in kernel.ops if isinstance(op, cache.AttentionOp)]
-    if len(found) != 1:
-        raise LoweringError("an attention group holds one attention")
-    return _Builder(kernel, found[0]).build()
+    return _Builder(kernel, kernel.only(cache.AttentionOp)).build()
 
 
 def piece_of(op: cache.AttentionOp) -> int:

@@ -15,7 +15,6 @@ from xdsl.ir import SSAValue
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
-from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import chunk_of, over_row
@@ -25,10 +24,7 @@ from lamina.passes.kernels.subscripts import Index, Span
 def build_contraction(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is one `nn.dot_general`."""
     kernel = Kernel(group, name)
-    found = [op for op in kernel.ops if isinstance(op, nn.DotGeneralOp)]
-    if len(found) != 1:
-        raise LoweringError("a product group holds one product")
-    return _Builder(kernel, found[0]).build()
+    return _Builder(kernel, kernel.only(nn.DotGeneralOp)).build()
 
 
 class _Builder:

@@ -63,10 +63,7 @@ def has_tiles(op: nn.DotGeneralOp) -> bool:
 def build_dot(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is one `nn.dot_general`."""
     kernel = Kernel(group, name)
-    found = [op for op in kernel.ops if isinstance(op, nn.DotGeneralOp)]
-    if len(found) != 1:
-        raise LoweringError("a product group holds one product")
-    return _Builder(kernel, found[0]).build()
+    return _Builder(kernel, kernel.only(nn.DotGeneralOp)).build()
 
 
 class _Builder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, TensorType
@@ -18,6 +18,8 @@ from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.in_place import find_in_place
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
 from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
+
+_Op = TypeVar("_Op", bound=Operation)
 
 
 class Kernel:
@@ -45,6 +47,13 @@ class Kernel:
         self.tiles = Tiles(self.emit, dict(zip(inputs, args, strict=False)))
         self._stores = dict(zip(self.outputs, args[len(inputs) : len(kinds)], strict=True))
         self._inputs = inputs
+
+    def only(self, kind: type[_Op]) -> _Op:
+        """Return the group's one operation of a kind; LoweringError if it has none or several."""
+        found = [op for op in self.ops if isinstance(op, kind)]
+        if len(found) != 1:
+            raise LoweringError(f"expected one {kind.name} in a group, got {len(found)}")
+        return found[0]
 
     def finish(self, grid: Sequence[Dim], *, whole_rows: bool = False) -> tile.KernelOp:
         """Close the kernel with a grid in the group's symbols.
