@@ -220,7 +220,10 @@ def resolve_target(
 def resolve_pipeline(
     pipeline: Pipeline | None, module: ModuleOp, target: Target
 ) -> tuple[ModulePass, ...]:
-    """Return the passes to run: those given, those a stage has to go through, or the target's."""
+    """Return the passes to run: those given, those a stage has to go through, or the target's.
+
+    Raises `InputError` for a stage that went through other passes than `target` has.
+    """
     from lamina.targets.dump import pending
 
     if isinstance(pipeline, str):
@@ -228,9 +231,19 @@ def resolve_pipeline(
     if pipeline is not None:
         return tuple(pipeline)
     stage = pending(module)
-    if stage is not None and target_name(stage[0]) == target.name:
-        return manager.parse_pipeline(stage[1])
-    return target.passes()
+    if stage is None or target_name(stage[0]) != target.name:
+        return target.passes()
+    rest, spec = manager.parse_pipeline(stage[1]), target_spec(target)
+    if stage[0] == spec:
+        return rest
+    theirs = _spelt(parse_target(type(target), stage[0]).passes())
+    if theirs == _spelt(target.passes()):
+        return rest
+    if theirs == _spelt(rest):
+        return target.passes()
+    raise InputError(
+        f"the stage was dumped for {stage[0]}, and cannot go on for {spec}: start from its import"
+    )
 
 
 def _read_stage(path: Path) -> Model:

@@ -92,8 +92,7 @@ def run(
     with working(f"Preparing {path.name} for {target}"):
         read = lamina.read(path, defer=True)
         exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
-    context = read.config.context_length if read.config else None
-    made = _make_up(exe.signature, random, sizes, seed, context)
+    made = _make_up(exe.signature, random, sizes, seed)
     arrays = {name: array for name, array in made.items() if name not in arrays} | arrays
     if missing := [each.name for each in exe.inputs if each.name not in arrays]:
         raise InputError(
@@ -128,7 +127,7 @@ def _read_array(text: str) -> tuple[str, "Array"]:
 
 
 def _make_up(
-    signature: "Signature", random: bool, sizes: Mapping[str, int], seed: int, context: int | None
+    signature: "Signature", random: bool, sizes: Mapping[str, int], seed: int
 ) -> "dict[str, Array]":
     """Return the inputs that are asked for, and states: those that a caller cannot give."""
     import numpy as np
@@ -138,7 +137,7 @@ def _make_up(
 
     rng = np.random.default_rng(seed)
     if random and is_decoder(signature):
-        return random_batch(signature, sizes, rng, context)
+        return random_batch(signature, sizes, rng)
     wanted = (*signature.inputs, *signature.states) if random else signature.states
     return {each.name: _random(rng, _shape(each, sizes), _dtype(each)) for each in wanted}
 

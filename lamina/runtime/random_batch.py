@@ -1,6 +1,6 @@
 """Ragged batches of chance, to try a decoder without a text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -17,62 +17,35 @@ TOKENS, SEQUENCES, ROWS = "T", "S", "R"
 
 _FREE: Final = (TOKENS, SEQUENCES, ROWS)
 _DEFAULT: Final = {TOKENS: 8, SEQUENCES: 2}
-_PAST: Final = 40
-"""The most tokens that a sequence has before the batch."""
 
 
 def random_batch(
-    signature: Signature,
-    sizes: Mapping[str, int],
-    rng: np.random.Generator,
-    context: int | None = None,
+    signature: Signature, sizes: Mapping[str, int], rng: np.random.Generator
 ) -> dict[str, Array]:
-    """Return the inputs and pools of a batch by name: sequences that are some tokens long already.
+    """Return the inputs and the zeroed pools of a batch by name: sequences that begin.
 
     `sizes` may say T tokens (8), S sequences (2) and R rows of logits (the last token of each
-    sequence). Keys and values of earlier tokens are normal floats, the same for every layout of
-    the pools, and pages come in an order of chance. No position is beyond `context`, if it is
-    given and there is room. Raises `InputError` for other symbols, and for sizes that do not fit
-    together.
+    sequence). Tokens and lengths do not depend on how the pools are laid out; pages come in an
+    order of chance. Raises `InputError` for other symbols, and for sizes that do not fit together.
     """
     lengths, rows = _shape(sizes, rng)
-    room = _PAST if context is None else min(_PAST, context - int(lengths.max(initial=0)))
-    starts = rng.integers(0, max(0, room) + 1, len(lengths))
-    vocabulary = vocabulary_size(signature)
+    vocabulary, page = vocabulary_size(signature), page_size(signature)
     tokens = [_ids(rng, vocabulary, int(length)) for length in lengths]
-    seeds = rng.integers(0, 2**63, len(signature.states))
-    page = page_size(signature)
-    counts = -(-(starts + lengths) // page)
+    counts = -(-lengths // page)
     order = rng.permutation(int(counts.sum())).astype(np.int32)
     pages = np.split(order, np.cumsum(counts)[:-1])
     parts = [
-        Part(own_tokens, int(start), own_pages, int(wanted))
-        for own_tokens, start, own_pages, wanted in zip(tokens, starts, pages, rows, strict=False)
+        Part(own_tokens, 0, own_pages, int(wanted))
+        for own_tokens, own_pages, wanted in zip(tokens, pages, rows, strict=False)
     ]
     filled = Batch(query_block(signature)).fill(parts)
     pools = allocate_pools(signature.states, len(order))
-    for pool, seed in zip(pools.values(), seeds, strict=True):
-        _fill(pool, page, parts, np.random.default_rng(seed))
     return {name: filled[role] for role, name in names_by_role(signature)} | pools
 
 
 def _ids(rng: np.random.Generator, vocabulary: int, count: int) -> list[int]:
     drawn: NDArray[np.int64] = rng.integers(0, vocabulary, count)
     return [int(token) for token in drawn]
-
-
-def _fill(pool: Array, page: int, parts: Sequence[Part], rng: np.random.Generator) -> None:
-    """Write a row for every position before a part; see `positions_of` for the two layouts."""
-    pages, heads = pool.shape[:2]
-    size = pool.shape[3]
-    rows = np.zeros((pages, heads, page, size), np.float32)
-    for part in parts:
-        past = np.arange(part.start)
-        values = rng.standard_normal((part.start, heads, size), np.float32)
-        rows[part.pages[past // page], :, past % page] = values
-    if pool.ndim == 5:
-        rows = rows.reshape(pages, heads, pool.shape[2], pool.shape[4], size).swapaxes(3, 4)
-    pool[...] = rows
 
 
 def _shape(

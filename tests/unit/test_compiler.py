@@ -89,7 +89,7 @@ class TextTarget(Target):
         return frozenset({"builtin.module", "func.func", "func.return", "arith.addf"})
 
     def passes(self) -> tuple[ModulePass, ...]:
-        return (FoldMulPass(2), VerifyNothingPass(), FoldDivPass())
+        return (FoldMulPass(3 if self.style == "deep" else 2), VerifyNothingPass(), FoldDivPass())
 
     def host(self) -> str | None:
         return self.kept
@@ -218,6 +218,27 @@ def test_a_stage_brings_the_options_of_its_target(model: Model, tmp_path: Path) 
     stage = lamina.read(tmp_path / "dump" / "001-fold-mul.mlir")
     assert compiler.resolve_target("text", stage.module) == TextTarget(style="odd")
     assert compiler.resolve_target('text{style="even"}', stage.module) == TextTarget(style="even")
+
+
+def test_a_stage_goes_on_for_other_options_if_they_have_the_same_passes(
+    model: Model, tmp_path: Path
+) -> None:
+    whole = lamina.compile(model, "text", dump=tmp_path / "dump")
+    stage = lamina.read(tmp_path / "dump" / "001-fold-mul.mlir")
+    assert code(lamina.compile(stage, TextTarget(style="even"))) == code(whole)
+
+
+def test_other_passes_begin_at_the_import(model: Model, tmp_path: Path) -> None:
+    lamina.compile(model, "text", dump=tmp_path / "dump")
+    imported, later = (
+        lamina.read(tmp_path / "dump" / f"{name}.mlir") for name in ("000-import", "001-fold-mul")
+    )
+    deep = TextTarget(style="deep")
+    assert compiler.resolve_pipeline(None, imported.module, deep) == deep.passes()
+    with pytest.raises(
+        InputError, match='dumped for text, and cannot go on for text{style="deep"}'
+    ):
+        lamina.compile(later, deep)
 
 
 def test_a_stage_names_the_passes_to_come_and_nothing_is_left_of_that(
