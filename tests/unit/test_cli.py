@@ -67,6 +67,8 @@ def test_wrong_usage_ends_with_two(command: Command, arguments: list[str]) -> No
         (["passes", "fuse-atention"], "there is no pass 'fuse-atention' (did you mean fuse-atten"),
         (["targets", "nope"], "there is no target 'nope'"),
         (["targets", "cpu{x=1}"], "the target cpu has no option 'x'"),
+        (["targets", "cpu{activations=int4}"], "option activations: expected auto or f32, got"),
+        (["targets", "cpu{kv=int4}"], "option kv: expected auto or"),
         (["fetch", "nope"], "there is no model 'nope' to fetch"),
         (["generate", "nope.gguf", "-p", "Hello"], "there is no model at nope.gguf"),
         (["inspect", "nope.gguf"], "there is no model at nope.gguf"),

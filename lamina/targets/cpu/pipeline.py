@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xdsl.passes import ModulePass
 
+from lamina.errors import InputError
 from lamina.passes.choose_activations import ChooseActivationsPass
-from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
+from lamina.passes.choose_cache_layout import AUTO, ELEMENTS, ChooseCacheLayoutPass
 from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_norm_prologues import FuseNormProloguesPass
@@ -14,6 +15,9 @@ from lamina.passes.schedule_groups import ScheduleGroupsPass
 
 KEYS_ABREAST = 16
 """Keys that attention scores at once: the f32 lanes of a 512-bit register."""
+
+ACTIVATIONS = ("auto", "f32")
+PAGES = (AUTO, *ELEMENTS)
 
 QUERY_ROWS = 4
 """Rows of queries in an entry of attention's work: their output, 64 or 128 wide, takes 16 or 32
@@ -28,7 +32,13 @@ def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to a planned one.
 
     `activations` is "auto" (8-bit beside quantised weights) or "f32"; `kv` the elements of pages.
+    Raises `InputError` for another value.
     """
+    for name, value, known in (("activations", activations, ACTIVATIONS), ("kv", kv, PAGES)):
+        if value not in known:
+            raise InputError(
+                f"the target cpu, option {name}: expected {' or '.join(known)}, got {value!r}"
+            )
     quantised = () if activations == "f32" else (ChooseActivationsPass(),)
     pages = "f32" if activations == "f32" else kv
     inserted = {
