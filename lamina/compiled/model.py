@@ -148,6 +148,8 @@ def _check_place(path: Path, model: Model) -> None:
         raise InputError(f"{path}: cannot be written: there is no such folder")
     if path.is_dir():
         raise InputError(f"{path}: is a folder: expected the name of a file")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: is a device or a pipe: expected the name of a file")
     taken = [each.path for each in files_of(model)]
     if path.exists() and any(each.exists() and each.samefile(path) for each in taken):
         raise InputError(f"{path}: is a file of the model itself: choose another name")

@@ -1,6 +1,7 @@
 """Compiled models as files: they run alone, and what is wrong with one is a sentence."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -231,6 +232,13 @@ def test_a_cache_that_cannot_be_made_is_done_without(
     monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "file" / "below"))
     with pytest.warns(UserWarning, match="; nothing is kept"):
         assert lamina.LLM(source).logits(IDS).shape[0] == len(IDS)
+
+
+def test_a_pipe_is_not_replaced(source: Model, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is a device or a pipe"):
+        compiler.compile_to_file(source, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_file_of_the_model_is_not_overwritten(source: Model, tmp_path: Path) -> None:
