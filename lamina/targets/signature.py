@@ -13,10 +13,13 @@ from lamina.dialects.cache import AttentionOp, PagesType
 from lamina.dialects.names import unescape_name
 from lamina.dialects.plan import BufferType
 from lamina.dialects.tensors import extents
-from lamina.errors import LoweringError
+from lamina.errors import FormatError, LoweringError
 from lamina.targets.base import Binding, Signature
 
 FORWARD = "forward"
+
+NAMED = ("lamina.input", "lamina.output", "lamina.state", "lamina.packed", "lamina.weight")
+"""Attributes that give an argument or a result its name."""
 
 PAGE, BLOCK = "cache.page", "cache.block"
 """Attributes of `@forward` where no type or operation says them any more: see `Signature`."""
@@ -41,7 +44,19 @@ def signature_of(module: ModuleOp) -> Signature:
         for key, bindings in kinds.items():
             if key in names and all(names[key] != known.name for known in bindings):
                 bindings.append(_binding(names[key], type, names.get("cache.role", "")))
+    _refuse_repeats(function)
     return Signature(tuple(inputs), tuple(outputs), tuple(states), _facts(function))
+
+
+def _refuse_repeats(function: FuncOp) -> None:
+    """Raise FormatError if two arguments, or two results, go by one name."""
+    for side in (arguments_of(function), results_of(function)):
+        seen: set[tuple[str, str]] = set()
+        for names, _ in side:
+            for role in names.items():
+                if role[0] in NAMED and role in seen:
+                    raise FormatError(f"@{FORWARD}: two values are {role[0]} {role[1]!r}")
+                seen.add(role)
 
 
 def arguments_of(function: FuncOp) -> Iterator[tuple[Mapping[str, str], Attribute]]:
