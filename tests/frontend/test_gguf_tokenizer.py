@@ -88,6 +88,14 @@ def test_plain_text_never_becomes_a_control_token(parts: list[str]) -> None:
     assert TOKENIZER.decode(ids) == "".join(parts)
 
 
+def test_a_token_of_any_length_is_decoded_whole() -> None:
+    long = "x" * 2_000_000
+    tokenizer = small(tokens=["a", "b", "ab", "<end>", long])
+    assert tokenizer.decode([0, 4, 1]) == f"a{long}b"
+    stream = tokenizer.stream()
+    assert stream.push(4) + stream.finish() == long
+
+
 def test_a_byte_without_a_token_is_left_out() -> None:
     assert TOKENIZER.encode("a\x06b") == TOKENIZER.encode("a") + TOKENIZER.encode("b")
 

@@ -58,6 +58,16 @@ def test_inspect_shows_the_arena_beside_all_intermediates(command: Command, path
         assert 0 < row["arena_bytes"] < row["sum_bytes"]
 
 
+def test_the_arena_of_a_long_prompt_grows_with_its_length(command: Command, path: str) -> None:
+    sizes = []
+    for tokens in (2**14, 2**15):
+        dims = (f"T={tokens}", "R=1", f"W={tokens // 16}", f"B={tokens // 16}", "S=1")
+        options = [part for dim in dims for part in ("--dim", dim)]
+        _, out, _ = command("inspect", path, "--json", *options)
+        sizes += [row["arena_bytes"] for row in json.loads(out)["plan"]["memory"]]
+    assert sizes[1] <= 2.01 * sizes[0]
+
+
 def test_inspect_says_all_of_it_in_words(command: Command, path: str) -> None:
     code, out, _ = command("inspect", path)
     assert code == 0

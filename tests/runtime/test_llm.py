@@ -134,6 +134,13 @@ def test_a_stop_string_of_the_prompt_does_not_count() -> None:
     assert (done.text, done.finish_reason) == ("pper ", "stop")
 
 
+@pytest.mark.parametrize(("stop", "left"), [("é", "nè ê"), ("\N{PARROT}", "nè êé ")])
+def test_a_stop_string_is_made_of_characters_and_not_of_bytes(stop: str, left: str) -> None:
+    (done,) = saying("nè êé \N{PARROT} and more").generate(">", max_new_tokens=20, stop=[stop])
+    assert (done.text, done.finish_reason) == (left, "stop")
+    assert TOKENIZER.encode(left + stop) == done.token_ids
+
+
 @pytest.mark.parametrize("text", [f"almost st{END}", "almost st"])
 def test_the_beginning_of_a_stop_string_is_shown_at_the_end(text: str) -> None:
     (done,) = saying(text).generate(">", max_new_tokens=len(TOKENIZER.encode(text)), stop=["stop"])
