@@ -7,10 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PROMPT ?= The capital of France is
 
 EXAMPLES := c_target softcap
+PARSERS := gguf safetensors folder tokenizer template stage compiled artifact
+SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test examples check lint format-check types docs-check package format docs clean
+.PHONY: help demo test examples fuzz check lint format-check types docs-check package format docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +30,12 @@ test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 examples: $(VENV)/.made ## Build, install and test each example in an environment of its own
 	@for example in $(EXAMPLES); do \
 	  echo "== Example (.ci/example $$example)"; .ci/example $(BIN)/python $$example || exit 1; \
+	done
+
+fuzz: $(VENV)/.installed-fuzz ## Feed each parser files that are nearly right, for two minutes
+	@for parser in $(PARSERS); do \
+	  echo "== Fuzzing (tests/fuzz/run.py $$parser)"; \
+	  $(BIN)/python tests/fuzz/run.py $$parser --seconds $(SECONDS_EACH) || exit 1; \
 	done
 
 check: lint format-check types docs-check package ## Lint, format, types, docs, and the built package
@@ -60,7 +68,7 @@ docs: $(VENV)/.installed-dev ## Write the generated pages anew
 	@LAMINA_PLUGINS=off $(BIN)/python docs/generate.py
 
 clean: ## Remove the environment and what tools left behind
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .fuzz
 
 $(VENV)/.made:
 	@echo "== Environment ($(PYTHON) -m venv $(VENV))"
@@ -76,4 +84,9 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.made pyproject.toml
 	@echo "== Install (pip install -e '.[dev]')"
 	@$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-fuzz: $(VENV)/.made pyproject.toml
+	@echo "== Install (pip install -e '.[fuzz]')"
+	@$(PIP) -e '.[fuzz]'
 	@touch $@ $(VENV)/.installed

@@ -13,6 +13,7 @@ from lamina.frontend.fields import Fields
 from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.strict_json import read_json_object
 from lamina.frontend.tokenizer import Tokenizer
+from lamina.frontend.tokenizer_backend import read_backend
 
 _LARGEST_TEMPLATE: Final = 1 << 20
 _ANY_ID: Final = 2**32
@@ -57,10 +58,7 @@ def _backend(folder: Path) -> tokenizers.Tokenizer:
         raise UnsupportedError(
             f"{folder}: the folder has no tokenizer.json, the only form of tokenizer that is read"
         )
-    try:
-        backend = tokenizers.Tokenizer.from_buffer(MappedFile(path).data[:])
-    except Exception as error:
-        raise FormatError(f"{path}: not a tokenizer: {error}") from error
+    backend = read_backend(MappedFile(path).data[:], path)
     backend.no_padding()
     backend.no_truncation()
     return backend

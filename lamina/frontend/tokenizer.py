@@ -13,6 +13,7 @@ from lamina.errors import FormatError, InputError
 from lamina.frontend.control_spellings import ControlSpellings, Disguise
 from lamina.frontend.shown import shown
 from lamina.frontend.text_stream import TextStream
+from lamina.frontend.tokenizer_backend import read_backend
 
 if TYPE_CHECKING:
     from lamina.frontend.chat_template import ChatTemplate, Message
@@ -88,7 +89,7 @@ class Tokenizer:
         """Return the tokenizer that gave `data`; `FormatError` if none did."""
         try:
             record: dict[str, Any] = json.loads(data)
-            backend = tokenizers.Tokenizer.from_str(record.pop("backend"))
+            backend = read_backend(record.pop("backend").encode(), "the tokenizer")
             return cls(backend, **record)
         except Exception as error:
             # The backend raises plain Exception.

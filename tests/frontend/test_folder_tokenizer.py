@@ -188,3 +188,10 @@ def test_a_broken_tokenizer_json_is_refused_by_name(tmp_path: Path, text: str) -
 def test_a_broken_setting_is_refused_with_its_file(folder, name: str, values: object) -> None:
     with pytest.raises(FormatError, match=rf"{name}\.json: "):
         tokenizer_from_folder(folder(**{name: values}))
+
+
+def test_a_vocabulary_that_the_backend_panics_at_is_refused(tmp_path: Path) -> None:
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "": 2}, "merges": ["a b"]}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"version": "1.0", "model": model}))
+    with pytest.raises(FormatError, match=r"tokenizer\.json: not a tokenizer"):
+        tokenizer_from_folder(tmp_path)

@@ -37,3 +37,9 @@ def test_an_error_after_a_known_type_is_in_its_own_place() -> None:
     with pytest.raises(ParseError) as quick:
         QuickParser(manager.context(), text, "text").parse_module()
     assert quick.value.span.start == plain.value.span.start
+
+
+@pytest.mark.parametrize("before", ["", "func.func @f() { "])
+def test_a_string_without_an_end_is_refused_at_once(before: str) -> None:
+    with pytest.raises(ParseError, match="before closing string literal"):
+        QuickParser(manager.context(), f'{before}"{"a" * 1000}\n', "text").parse_module()
