@@ -1,6 +1,7 @@
 """Runs kernels as machine code, program by program, the way the launch loop does.
 
-The tests beside this file can `import kernel_text`: no folder of tests is on the import path.
+The tests beside this file can import `kernel_text` and `checkpoints` by their bare names: no
+folder of tests is on the import path.
 """
 
 import ctypes
@@ -22,13 +23,29 @@ from lamina.targets.reference.kernel import grid_of
 
 GUARD, POISON, LINE = 64, 0x5A, 64
 
-if "kernel_text" not in sys.modules:
-    spec = importlib.util.spec_from_file_location(
-        "kernel_text", Path(__file__).with_name("kernel_text.py")
-    )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernel_text"] = module
+HERE = Path(__file__).parent
+MODELS = HERE.parent / "models"
+
+
+def _load(path: Path) -> None:
+    if path.stem in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+
+
+for _path in (
+    HERE / "kernel_text.py",
+    HERE.parent / "frontend" / "gguf_writer.py",
+    MODELS / "ggml_blocks.py",
+    MODELS / "numpy_llama.py",
+    MODELS / "numpy_gpt2.py",
+    MODELS / "checkpoints.py",
+):
+    _load(_path)
 
 RunNative = Callable[..., str | None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lamina.errors import LoweringError
+from lamina.errors import LoweringError, TargetUnavailable
 from lamina.targets.cpu.binding import llvm
-from lamina.targets.cpu.features import CpuFeatures
+from lamina.targets.cpu.features import CpuFeatures, architecture_of
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TargetMachine
@@ -40,9 +40,21 @@ def initialise() -> None:
 
 
 @cache
+def _initialise_others() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
 def _machine(features: CpuFeatures) -> TargetMachine:
     initialise()
-    target = llvm.Target.from_triple(features.triple)
+    architecture = architecture_of(features.triple)
+    if architecture != architecture_of(llvm.get_process_triple()):
+        _initialise_others()
+    try:
+        target = llvm.Target.from_triple(features.triple)
+    except RuntimeError as error:
+        raise TargetUnavailable(f"this LLVM makes no code for {architecture}: {error}") from error
     return target.create_target_machine(
         cpu=features.cpu, features=features.flags, opt=_CODE_SPEED, reloc="pic", codemodel="small"
     )

@@ -73,6 +73,12 @@ LEVELS: Final[dict[str, _Level]] = {
 }  # fmt: skip
 """Every level, best first: an artifact of one level runs on each host that has what it needs."""
 
+_ELSEWHERE: Final = {
+    "x86_64": "x86_64-unknown-linux-gnu",
+    "aarch64": "aarch64-unknown-linux-gnu",
+}
+"""The triples of code for machines of another architecture than this one."""
+
 _BASELINE: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 
 
@@ -94,10 +100,28 @@ def detect(level: str | None = None) -> CpuFeatures:
 
 
 @cache
+def emittable(level: str | None = None) -> CpuFeatures:
+    """Return what code of `level` is emitted for: `detect`, or Linux on another architecture.
+
+    Code for another architecture can be looked at and carried there, but not loaded here.
+    Raises as `detect`.
+    """
+    architecture = LEVELS[level].architecture if level in LEVELS else ""
+    if level is None or architecture in ("", architecture_of(_triple())):
+        return detect(level)
+    return _features(level, _ELSEWHERE[architecture])
+
+
+def architecture_of(triple: str) -> str:
+    """Return the first word of a target triple."""
+    return triple.split("-", maxsplit=1)[0]
+
+
+@cache
 def levels() -> tuple[str, ...]:
     """Return the levels that this machine can run, best first."""
     have = _host_flags()
-    architecture = _triple().split("-", maxsplit=1)[0]
+    architecture = architecture_of(_triple())
     return tuple(
         name
         for name, level in LEVELS.items()
@@ -107,7 +131,7 @@ def levels() -> tuple[str, ...]:
 
 def _features(name: str, triple: str) -> CpuFeatures:
     level = LEVELS[name]
-    architecture = triple.split("-", maxsplit=1)[0]
+    architecture = architecture_of(triple)
     cpu = level.cpu or _BASELINE.get(architecture, "")
     return CpuFeatures(
         name, triple, cpu, level.flags, level.vector_bytes, level.fma, level.rounding,

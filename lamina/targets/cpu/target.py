@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CpuTarget(Target):
-    """Native code for this machine, through LLVM.
+    """Native code, for this machine unless told otherwise, through LLVM.
 
-    `features` is a level of instruction sets, or "auto" for the best that the machine has.
+    `features` is a level of instruction sets, or "auto" for the best that the machine has; code
+    for a level of another architecture is emitted, but loads only there.
     `activations` is "auto" (8-bit where weights are quantised) or "f32". `kv` is the element type
     of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `threads`
     is how many run a step: None for as many as the process may use.
@@ -76,6 +77,6 @@ class CpuTarget(Target):
         return load_artifact(artifact, weights, thread_count(self.threads))
 
     def _level(self) -> CpuFeatures:
-        from lamina.targets.cpu.features import detect
+        from lamina.targets.cpu.features import emittable
 
-        return detect(None if self.features == "auto" else self.features)
+        return emittable(None if self.features == "auto" else self.features)
