@@ -39,7 +39,7 @@ class ActiveRequest:
         self._most = self._prompt_tokens + new_tokens
         self._cached = 0
         self._eos_ids = vocabulary.eos_ids
-        self._text = OutputText(vocabulary.tokenizer, request.params.stop, self._tokens)
+        self._text = OutputText(vocabulary.tokenizer, request.params, self._tokens)
         self._sampler = Sampler(request.params, vocabulary.size, request.prompt, request.choice)
         self._first_at = self._last_at = 0.0
 

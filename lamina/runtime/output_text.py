@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from lamina.frontend.tokenizer import Tokenizer
+from lamina.runtime.sampling_params import SamplingParams
 from lamina.runtime.stops import StopMatcher
 
 
@@ -10,11 +11,11 @@ class OutputText:
     """Turns token ids into text that may be shown: whole characters, up to a stop string."""
 
     def __init__(
-        self, tokenizer: Tokenizer | None, stops: Sequence[str], prompt: Sequence[int] = ()
+        self, tokenizer: Tokenizer | None, params: SamplingParams, prompt: Sequence[int] = ()
     ) -> None:
         """Decode with `tokenizer` what goes on from `prompt`; without one there is no text."""
         self._stream = None if tokenizer is None else tokenizer.stream(after=prompt)
-        self._stops = StopMatcher(stops)
+        self._stops = StopMatcher(params.stop, include=params.include_stop_str_in_output)
         self._pieces: list[str] = []
 
     @property

@@ -15,3 +15,4 @@ class SamplingOptions(TypedDict, total=False):
     repetition_penalty: float
     seed: int | None
     stop: Sequence[str]
+    include_stop_str_in_output: bool

@@ -49,7 +49,9 @@ class SamplingParams:
     seed: int | None = None
     """From 0 to 2**64 - 1; None draws a new one each time."""
     stop: Sequence[str] = ()
-    """Strings, none empty, that end the text and are left out; a lone string is one stop."""
+    """Strings, none empty, that end the text; a lone string is one stop."""
+    include_stop_str_in_output: bool = False
+    """Whether the text ends with the stop string that was found, or before it."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in _COUNTS.items():
@@ -58,6 +60,8 @@ class SamplingParams:
         for name, (wanted, holds) in _NUMBERS.items():
             object.__setattr__(self, name, _number(name, getattr(self, name), wanted, holds))
         object.__setattr__(self, "stop", _stops(self.stop))
+        if not isinstance(include := cast(object, self.include_stop_str_in_output), bool):
+            raise InputError(f"include_stop_str_in_output is {include!r}: expected True or False")
 
     @property
     def greedy(self) -> bool:

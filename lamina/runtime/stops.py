@@ -6,7 +6,7 @@ from lamina.errors import InputError
 
 
 class StopMatcher:
-    """Passes generated text on, up to the first stop string, which it keeps back.
+    """Passes generated text on, up to the first stop string, which it keeps back or ends with.
 
     Text that may yet turn out to begin a stop string is held until that is decided, so no part
     of a stop string leaks, however the text is cut into pieces. Among several stop strings the
@@ -17,11 +17,15 @@ class StopMatcher:
     matched: str | None
     """The stop string that was found; None until then."""
 
-    def __init__(self, stops: Sequence[str]) -> None:
-        """Look for each of `stops`; `InputError` if one is empty."""
+    def __init__(self, stops: Sequence[str], *, include: bool = False) -> None:
+        """Look for each of `stops`; `InputError` if one is empty.
+
+        With `include` the one that is found is passed on too, and nothing after it.
+        """
         if "" in stops:
             raise InputError("a stop string is empty: each must have at least one character")
         self.matched = None
+        self._include = include
         self._stops = sorted(set(stops), key=len, reverse=True)
         self._borders = [_borders(stop) for stop in self._stops]
         self._lengths = [0] * len(self._stops)
@@ -41,7 +45,7 @@ class StopMatcher:
             self.matched = self._advance(text[end])
             if self.matched is not None:
                 self._held = ""
-                return text[: end + 1 - len(self.matched)]
+                return text[: end + 1 - (0 if self._include else len(self.matched))]
         shown = len(text) - max(self._lengths, default=0)
         self._held = text[shown:]
         return text[:shown]

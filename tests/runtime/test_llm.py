@@ -141,6 +141,13 @@ def test_a_stop_string_is_made_of_characters_and_not_of_bytes(stop: str, left: s
     assert TOKENIZER.encode(left + stop) == done.token_ids
 
 
+def test_a_stop_string_is_part_of_the_text_where_that_is_asked_for() -> None:
+    options = {"stop": ["stop"], "include_stop_str_in_output": True}
+    (done,) = saying("one two stop three").generate(">", max_new_tokens=20, **options)
+    assert (done.text, done.finish_reason) == ("one two stop", "stop")
+    assert done.timings["new_tokens"] == len(done.token_ids)
+
+
 @pytest.mark.parametrize("text", [f"almost st{END}", "almost st"])
 def test_the_beginning_of_a_stop_string_is_shown_at_the_end(text: str) -> None:
     (done,) = saying(text).generate(">", max_new_tokens=len(TOKENIZER.encode(text)), stop=["stop"])

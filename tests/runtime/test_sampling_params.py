@@ -48,3 +48,9 @@ def test_stops_are_copied_from_the_callers_list() -> None:
     params = SamplingParams(stop=stops)
     stops.append("")
     assert params.stop == ("a",)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "yes"])
+def test_including_the_stop_string_is_yes_or_no(wrong: object) -> None:
+    with pytest.raises(InputError, match=r"^include_stop_str_in_output is "):
+        SamplingParams(include_stop_str_in_output=wrong)  # pyright: ignore[reportArgumentType]

@@ -78,6 +78,12 @@ def test_nothing_is_shown_after_a_stop() -> None:
     assert [matcher.push("a.b"), matcher.push("c"), matcher.flush()] == ["a", "", ""]
 
 
+@pytest.mark.parametrize("pieces", [["a#", "#", "#b"], ["a###b"], ["a", "#", "#", "#", "b"]])
+def test_a_stop_that_is_included_ends_the_text(pieces: list[str]) -> None:
+    matcher = StopMatcher(["###"], include=True)
+    assert "".join(matcher.push(piece) for piece in pieces) + matcher.flush() == "a###"
+
+
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(InputError, match="a stop string is empty"):
         StopMatcher(["x", ""])
