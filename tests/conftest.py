@@ -13,6 +13,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,21 @@ from lamina.frontend.fetch import fetch
 HERE = Path(__file__).parent
 RUN = re.compile(r"// RUN: (?P<fails>not )?lamina (?P<tool>.*?)(?P<both> 2>&1)? \| (?P<check>.*)")
 ON_CI = os.environ.get("CI") == "true"
+
+
+class Beside(MetaPathFinder):
+    """Finds the modules that tests share by their bare names: no folder of tests is on the path."""
+
+    def __init__(self) -> None:
+        found = [p for p in HERE.glob("*/*.py") if not p.name.startswith(("test_", "conftest"))]
+        self.paths = {path.stem: path for path in found}
+
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
+        path = self.paths.get(fullname)
+        return path and spec_from_file_location(fullname, path)
+
+
+sys.meta_path.append(Beside())
 
 
 def pytest_configure() -> None:
@@ -105,12 +123,6 @@ def cache_of_the_user() -> Iterator[None]:
 
 
 USERS_CACHE = os.environ.get("LAMINA_CACHE")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def interruptible() -> None:
-    """Let SIGINT interrupt, in shells too that start what they run with it ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.dialects.dims import Dim
+from lamina.errors import InputError
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -66,19 +67,19 @@ class Executable(Protocol):
     """Loaded code: immutable, so threads may share it."""
 
     @property
+    def signature(self) -> Signature:
+        """What a call takes and gives."""
+        ...
+
+    @property
     def inputs(self) -> tuple[Binding, ...]:
         """What a call takes, in order."""
-        ...
+        return self.signature.inputs
 
     @property
     def outputs(self) -> tuple[Binding, ...]:
         """What a call gives, in order."""
-        ...
-
-    @property
-    def signature(self) -> Signature:
-        """The whole signature."""
-        ...
+        return self.signature.outputs
 
     def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
         """Run once: inputs by position or name, states by name (updated in place)."""
@@ -133,13 +134,33 @@ class Target(ABC):
         """Make `artifact` callable, or raise `TargetUnavailable`; `weights` may be `pack`'s."""
 
 
+def by_name(
+    signature: Signature, args: Sequence[Array], kwargs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return a call's inputs, by position or name, and states, by name, under their names.
+
+    Raises InputError naming an argument that is missing, unknown or given twice.
+    """
+    names = [binding.name for binding in signature.inputs]
+    if len(args) > len(names):
+        raise InputError(f"expected at most {len(names)} inputs, got {len(args)}")
+    given = dict(zip(names, args, strict=False))
+    if twice := sorted(given.keys() & kwargs.keys()):
+        raise InputError(f"input {twice[0]!r} is given twice")
+    given |= kwargs
+    known = [*names, *(binding.name for binding in signature.states)]
+    if missing := [name for name in known if name not in given]:
+        raise InputError(f"input {missing[0]!r} is missing")
+    if unknown := [name for name in given if name not in known]:
+        raise InputError(f"there is no input {unknown[0]!r}: expected {', '.join(known)}")
+    return given
+
+
 def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, int]:
     """Return the symbols' values that the arrays' shapes imply.
 
     Raises InputError naming the argument where a name, dtype, rank or extent does not fit.
     """
-    from lamina.errors import InputError
-
     values: dict[str, int] = {}
     for binding in bindings:
         array = arrays[binding.name]
@@ -157,8 +178,6 @@ def bind(bindings: Sequence[Binding], arrays: Mapping[str, Array]) -> dict[str, 
 
 def input_array(binding: Binding, value: object) -> Array:
     """Return what an input is given as an array; InputError if it cannot be one."""
-    from lamina.errors import InputError
-
     try:
         return np.asarray(value)
     except ValueError:
@@ -168,8 +187,6 @@ def input_array(binding: Binding, value: object) -> Array:
 
 def state_array(binding: Binding, value: object) -> Array:
     """Return what a state is given; InputError unless it can be updated in place."""
-    from lamina.errors import InputError
-
     if not isinstance(value, np.ndarray):
         kind = type(value).__name__
         raise InputError(f"input {binding.name!r}: expected an array to be updated, got {kind}")
@@ -194,8 +211,6 @@ NUMPY: dict[str, str] = {
 
 
 def _solve(binding: Binding, dim: Dim, size: int, values: dict[str, int]) -> None:
-    from lamina.errors import InputError
-
     unknown = dim.symbols - values.keys()
     if len(unknown) == 1:
         (name,) = unknown

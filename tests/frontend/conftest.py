@@ -1,38 +1,22 @@
-"""Fixtures that write model files, and the measure of a refusal.
+"""Fixtures that write model files, and the measure of a refusal."""
 
-The tests beside this file can `import gguf_writer`: no folder of tests is on the import path.
-"""
-
-import importlib.util
 import json
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
+import gguf_writer
 import pytest
 
 from lamina.errors import FormatError, LaminaError
 
 
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GGUF = _load("gguf_writer")
-
-
 @pytest.fixture(scope="session")
 def gguf() -> ModuleType:
     """The pieces of a GGUF file, and `gguf_bytes` for a whole one."""
-    return GGUF
+    return gguf_writer
 
 
 @pytest.fixture
@@ -41,7 +25,7 @@ def write_gguf(tmp_path: Path) -> Callable[..., Path]:
 
     def write(metadata: Mapping[str, object], tensors: Mapping[str, object], **rest: int) -> Path:
         path = tmp_path / "model.gguf"
-        path.write_bytes(GGUF.gguf_bytes(metadata, tensors, **rest))
+        path.write_bytes(gguf_writer.gguf_bytes(metadata, tensors, **rest))
         return path
 
     return write

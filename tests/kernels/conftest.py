@@ -1,15 +1,8 @@
-"""Runs kernels as machine code, program by program, the way the launch loop does.
-
-The tests beside this file can import `kernel_text` and `checkpoints` by their bare names: no
-folder of tests is on the import path.
-"""
+"""Runs kernels as machine code, program by program, the way the launch loop does."""
 
 import ctypes
-import importlib.util
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,29 +16,6 @@ from lamina.targets.reference.kernel import grid_of
 
 GUARD, POISON, LINE = 64, 0x5A, 64
 
-HERE = Path(__file__).parent
-MODELS = HERE.parent / "models"
-
-
-def _load(path: Path) -> None:
-    if path.stem in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-
-
-for _path in (
-    HERE / "kernel_text.py",
-    HERE.parent / "frontend" / "gguf_writer.py",
-    MODELS / "ggml_blocks.py",
-    MODELS / "numpy_llama.py",
-    MODELS / "numpy_gpt2.py",
-    MODELS / "checkpoints.py",
-):
-    _load(_path)
 
 RunNative = Callable[..., str | None]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from lamina.errors import InputError
-from lamina.targets.base import Binding, Signature, bind, input_array, state_array
+from lamina.targets.base import Executable, Signature, bind, by_name, input_array, state_array
 from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.plan_tables import Plan
 from lamina.targets.cpu.step import Step, Tables
@@ -21,7 +21,7 @@ Solved = tuple[tuple[int, int], ...]
 _MOST_SHAPES: Final = 1024
 
 
-class CpuExecutable:
+class CpuExecutable(Executable):
     """Code and read-only weights of a model: threads may share it, a call has memory of its own."""
 
     def __init__(
@@ -53,16 +53,6 @@ class CpuExecutable:
         return self._signature
 
     @property
-    def inputs(self) -> tuple[Binding, ...]:
-        """What a call takes, in order."""
-        return self._signature.inputs
-
-    @property
-    def outputs(self) -> tuple[Binding, ...]:
-        """What a call gives, in order."""
-        return self._signature.outputs
-
-    @property
     def plan(self) -> Plan:
         """What a step does."""
         return self._tables.plan
@@ -73,14 +63,15 @@ class CpuExecutable:
         InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
         the node at which a value is out of range.
         """
-        inputs, states = self._named(args, kwargs)
+        given = by_name(self._signature, args, kwargs)
+        states = {binding.name: given.pop(binding.name) for binding in self._signature.states}
         try:
             session = self._free.pop()
         except IndexError:
             session = CpuSession(self)
         try:
             session.hold(states)
-            return session.run(inputs, fresh=True)
+            return session.run(given, fresh=True)
         finally:
             session.let_go()
             self._free.append(session)
@@ -103,22 +94,6 @@ class CpuExecutable:
     def hosts(self) -> tuple[HostRun, ...]:
         """The plan's host calls."""
         return self._hosts
-
-    def _named(
-        self, args: Sequence[Array], kwargs: Mapping[str, Array]
-    ) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return inputs and states by name."""
-        names = [binding.name for binding in self._signature.inputs]
-        if len(args) > len(names):
-            raise InputError(f"expected at most {len(names)} inputs, got {len(args)}")
-        inputs = dict(zip(names, args, strict=False))
-        if twice := sorted(inputs.keys() & kwargs.keys()):
-            raise InputError(f"input {twice[0]!r} is given twice")
-        states = {binding.name for binding in self._signature.states}
-        inputs |= {name: array for name, array in kwargs.items() if name not in states}
-        if missing := [name for name in names if name not in inputs]:
-            raise InputError(f"input {missing[0]!r} is missing")
-        return inputs, {name: array for name, array in kwargs.items() if name in states}
 
 
 class CpuSession:

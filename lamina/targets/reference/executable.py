@@ -9,8 +9,15 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from lamina.errors import InputError
-from lamina.targets.base import Array, Binding, Signature, bind, input_array, state_array
+from lamina.targets.base import (
+    Array,
+    Executable,
+    Signature,
+    bind,
+    by_name,
+    input_array,
+    state_array,
+)
 from lamina.targets.known import KNOWN
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 from lamina.targets.reference.prepare import array_of, prepare, weight_of
@@ -27,7 +34,7 @@ WORKERS = 2
 """The number of programs that kernels are told run at once."""
 
 
-class ReferenceExecutable:
+class ReferenceExecutable(Executable):
     """A module and its weights; every call is a run of its own, so threads may share it."""
 
     def __init__(
@@ -56,16 +63,6 @@ class ReferenceExecutable:
     def signature(self) -> Signature:
         """What a call takes and gives."""
         return self._signature
-
-    @property
-    def inputs(self) -> tuple[Binding, ...]:
-        """What a call takes, in order."""
-        return self._signature.inputs
-
-    @property
-    def outputs(self) -> tuple[Binding, ...]:
-        """What a call gives, in order."""
-        return self._signature.outputs
 
     def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
         """Run once: inputs by position or name, states by name (updated in place).
@@ -103,18 +100,7 @@ class ReferenceExecutable:
         return values
 
     def _named(self, args: Sequence[Array], kwargs: Mapping[str, Array]) -> dict[str, Array]:
-        names = [binding.name for binding in self._signature.inputs]
-        if len(args) > len(names):
-            raise InputError(f"expected at most {len(names)} inputs, got {len(args)}")
-        given = dict(zip(names, args, strict=False))
-        if twice := sorted(given.keys() & kwargs.keys()):
-            raise InputError(f"input {twice[0]!r} is given twice")
-        given |= kwargs
-        known = [*names, *(binding.name for binding in self._signature.states)]
-        if missing := [name for name in known if name not in given]:
-            raise InputError(f"input {missing[0]!r} is missing")
-        if unknown := [name for name in given if name not in known]:
-            raise InputError(f"there is no input {unknown[0]!r}: expected {', '.join(known)}")
+        given = by_name(self._signature, args, kwargs)
         inputs = {each.name: input_array(each, given[each.name]) for each in self._signature.inputs}
         states = {each.name: state_array(each, given[each.name]) for each in self._signature.states}
         return inputs | states
