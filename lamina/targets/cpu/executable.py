@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from lamina.errors import InputError
 from lamina.targets.base import Executable, Signature, bind, by_name, input_array, state_array
+from lamina.targets.cpu.expressions import fits_64_bits
 from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.plan_tables import Plan
 from lamina.targets.cpu.step import Step, Tables
+from lamina.targets.timeline import Timeline
 
 HostRun = Callable[[Step], None]
 """Makes one host call in the memory of a step."""
@@ -46,6 +48,8 @@ class CpuExecutable(Executable):
         self._keep = keep
         self._free: deque[CpuSession] = deque()
         self.threads = threads
+        self.timeline: Timeline | None = None
+        """Where steps are noted, if they are; see `lamina.targets.timeline.trace`."""
 
     @property
     def signature(self) -> Signature:
@@ -153,7 +157,7 @@ class CpuSession:
         for array, staged in self._staged:
             staged[...] = array
         try:
-            node = self._step.run(self._executable.hosts)
+            node = self._step.run(self._executable.hosts, self._executable.timeline)
         finally:
             for array, staged in self._staged:
                 array[...] = staged
@@ -194,10 +198,14 @@ class CpuSession:
                 self._solved.clear()
             given = dict(zip((each.name for each in inputs), arrays, strict=True)) | self._states
             symbols = bind((*inputs, *states), given)
-            wanted = self._executable.plan.symbols
-            self._solved[key] = tuple(
-                (value, symbols[name]) for name, value in wanted if name in symbols
+            plan = self._executable.plan
+            solved = tuple(
+                (value, symbols[name]) for name, value in plan.symbols if name in symbols
             )
+            if not fits_64_bits(plan, solved):
+                sizes = ", ".join(f"{name} = {size}" for name, size in symbols.items())
+                raise InputError(f"there is no memory for {sizes}: use smaller inputs")
+            self._solved[key] = solved
         return self._solved[key]
 
     def _make_outputs(self, *, fresh: bool) -> None:

@@ -22,8 +22,21 @@
   i64, ; 15 time of the next poll
   i64, ; 16 the record at which worker 0 goes on, -1 after the last
   i32, ; 17 error word
-  i32  ; 18 whether the rest is to be skipped
+  i32, ; 18 whether the rest is to be skipped
+  ptr, ; 19 trace: for each worker a %trace and its events, null for none
+  i64  ; 20 bytes of a worker's trace
 }
+
+; What one worker did and when; those events that find no room are counted, not kept.
+%trace = type {
+  i64, ; 0 events so far
+  i64, ; 1 events there is room for
+  [48 x i8]
+}
+
+; A call and the number of its programs that were run, or -1 and 0 for waiting at a barrier; from
+; when, until when.
+%event = type { i64, i64, i64, i64 }
 
 ; What a kernel is told: program ids, scratch, error word.
 %worker = type { i64, i64, i64, ptr, ptr }
@@ -332,8 +345,70 @@ done:
   ret void
 }
 
+; The time if the step is traced, else 0.
+define internal i64 @begin(ptr %step) {
+entry:
+  %trace.at = getelementptr %step, ptr %step, i64 0, i32 19
+  %trace = load ptr, ptr %trace.at
+  %untraced = icmp eq ptr %trace, null
+  br i1 %untraced, label %done, label %look
+look:
+  %time = call i64 @clock()
+  br label %done
+done:
+  %result = phi i64 [ 0, %entry ], [ %time, %look ]
+  ret i64 %result
+}
+
+; Note in a worker's trace what has gone on since %from, which @begin gave.
+define internal void @note(ptr %step, i64 %index, i64 %what, i64 %number, i64 %from) {
+entry:
+  %untraced = icmp eq i64 %from, 0
+  br i1 %untraced, label %done, label %count
+count:
+  %until = call i64 @clock()
+  %traces.at = getelementptr %step, ptr %step, i64 0, i32 19
+  %traces = load ptr, ptr %traces.at
+  %stride.at = getelementptr %step, ptr %step, i64 0, i32 20
+  %stride = load i64, ptr %stride.at
+  %offset = mul i64 %index, %stride
+  %trace = getelementptr i8, ptr %traces, i64 %offset
+  %so.far = load i64, ptr %trace
+  %room.at = getelementptr %trace, ptr %trace, i64 0, i32 1
+  %room = load i64, ptr %room.at
+  %more = add i64 %so.far, 1
+  store i64 %more, ptr %trace
+  %fits = icmp ult i64 %so.far, %room
+  br i1 %fits, label %keep, label %done
+keep:
+  %events = getelementptr %trace, ptr %trace, i64 1
+  %event = getelementptr %event, ptr %events, i64 %so.far
+  store i64 %what, ptr %event
+  %number.at = getelementptr %event, ptr %event, i64 0, i32 1
+  store i64 %number, ptr %number.at
+  %from.at = getelementptr %event, ptr %event, i64 0, i32 2
+  store i64 %from, ptr %from.at
+  %until.at = getelementptr %event, ptr %event, i64 0, i32 3
+  store i64 %until, ptr %until.at
+  br label %done
+done:
+  ret void
+}
+
+; Wait at the barrier, and note it.
+define internal void @meet(ptr %step, i64 %index) {
+  %workers.at = getelementptr %step, ptr %step, i64 0, i32 12
+  %workers = load i64, ptr %workers.at
+  %pool.at = getelementptr %step, ptr %step, i64 0, i32 13
+  %pool = load ptr, ptr %pool.at
+  %from = call i64 @begin(ptr %step)
+  call void @barrier(ptr %pool, i64 %workers)
+  call void @note(ptr %step, i64 %index, i64 -1, i64 0, i64 %from)
+  ret void
+}
+
 ; Run programs %from up to %to of a launch, whose calls lie one after another.
-define internal void @run_share(ptr %step, ptr %record, ptr %area, i64 %from, i64 %to) {
+define internal void @run_share(ptr %step, i64 %index, ptr %record, ptr %area, i64 %from, i64 %to) {
 entry:
   %calls.at = getelementptr %step, ptr %step, i64 0, i32 1
   %calls = load ptr, ptr %calls.at
@@ -355,7 +430,10 @@ run:
   %end = call i64 @llvm.smin.i64(i64 %to, i64 %stop)
   %local.from = sub i64 %at, %start
   %local.to = sub i64 %end, %start
+  %time = call i64 @begin(ptr %step)
   call void @run_programs(ptr %step, ptr %call, ptr %area, i64 %local.from, i64 %local.to)
+  %number = sub i64 %local.to, %local.from
+  call void @note(ptr %step, i64 %index, i64 %which, i64 %number, i64 %time)
   br label %tail
 tail:
   %at.next = phi i64 [ %at, %head ], [ %end, %run ]
@@ -447,7 +525,7 @@ claim:
 run:
   %end = add i64 %from, %share
   %to = call i64 @llvm.smin.i64(i64 %end, i64 %total)
-  call void @run_share(ptr %step, ptr %record, ptr %area, i64 %from, i64 %to)
+  call void @run_share(ptr %step, i64 %index, ptr %record, ptr %area, i64 %from, i64 %to)
   br label %poll
 done:
   %result = phi i1 [ false, %poll ], [ true, %look ], [ false, %claim ]
@@ -494,7 +572,7 @@ poll:
   store i64 %here, ptr %here.at
   ret i64 1
 barrier:
-  call void @barrier(ptr %pool, i64 %workers)
+  call void @meet(ptr %step, i64 %index)
   br label %fetch
 switch:
   %value.at = getelementptr i64, ptr %values, i64 %one
@@ -516,6 +594,7 @@ leave:
   store i64 %next, ptr %here.at
   ret i64 2
 end:
+  ; Not noted: once all are here, the trace is the caller's again.
   call void @barrier(ptr %pool, i64 %workers)
   ret i64 0
 }

@@ -23,6 +23,8 @@ from lamina.targets.cpu.plan_tables import (
 )
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.runtime import native_runtime
+from lamina.targets.cpu.trace import Trace
+from lamina.targets.timeline import Timeline
 
 _POLL_NS: Final = 50_000_000
 _COUNTER_BYTES: Final = 64
@@ -54,6 +56,8 @@ class _Fields(ctypes.Structure):
         ("here", ctypes.c_int64),
         ("error", ctypes.c_int32),
         ("skip", ctypes.c_int32),
+        ("trace", ctypes.c_void_p),
+        ("trace_bytes", ctypes.c_int64),
     ]
 
 
@@ -116,8 +120,12 @@ class Step:
         """Return the numbers behind `values`."""
         return tuple(int(self.values[value]) for value in values)
 
-    def run(self, hosts: Sequence[Callable[[Step], None]]) -> str | None:
-        """Run to the end; return the node of a check that failed, if one did."""
+    def run(
+        self, hosts: Sequence[Callable[[Step], None]], timeline: Timeline | None = None
+    ) -> str | None:
+        """Run to the end, noted in `timeline`; return the node of a check that failed, if any."""
+        if timeline is not None:
+            return self._traced(hosts, timeline)
         # Python looks for signals in the main thread only.
         watched = threading.get_ident() == threading.main_thread().ident
         self._fields.poll_interval = _POLL_NS if watched else 0
@@ -126,6 +134,16 @@ class Step:
         workers.run(self, lambda: hosts[self._host()](self))
         error = int(self._fields.error)
         return self._tables.plan.nodes[error - 1] if error else None
+
+    def _traced(self, hosts: Sequence[Callable[[Step], None]], timeline: Timeline) -> str | None:
+        trace = Trace(self.workers)
+        self._fields.trace, self._fields.trace_bytes = trace.address, trace.stride
+        try:
+            return self.run(hosts)
+        finally:
+            self._fields.trace = None
+            plan = self._tables.plan
+            timeline.add([plan.kernels[call[0]] for call in plan.calls], *trace.take())
 
     def memory(self, base: int, offset: int, size: int) -> Array:
         """Return `size` bytes at a base and the value `offset`, for a host call."""

@@ -1,0 +1,101 @@
+"""What the workers of an executable did and when: read as a table, or written for a viewer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from lamina.errors import UnsupportedError
+from lamina.targets.base import Executable
+
+Events = npt.NDArray[np.int64]
+"""[n, 5]: worker, call of the plan (-1: waiting for the others), programs run, and the times of a
+steady clock in ns at which they began and were over."""
+
+WAITING: Final = -1
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """One step: the kernel that each call of the plan runs, what happened, and what was lost."""
+
+    kernels: Sequence[str]
+    events: Events
+    lost: int
+
+    @property
+    def seconds(self) -> float:
+        """From the first event's beginning to the end of the last."""
+        if not len(self.events):
+            return 0.0
+        return float(self.events[:, 4].max() - self.events[:, 3].min()) * 1e-9
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """An executable that notes its steps in `timeline` while there is one."""
+
+    timeline: Timeline | None
+
+
+@dataclass
+class Timeline:
+    """Steps in the order in which they ran, while an executable's `timeline` was this."""
+
+    steps: list[TracedStep] = field(default_factory=list[TracedStep])
+
+    def add(self, kernels: Sequence[str], events: Events, lost: int) -> None:
+        """Take the events of a step; `lost` more found no room."""
+        self.steps.append(TracedStep(kernels, events, lost))
+
+    def write(self, path: Path) -> None:
+        """Write the steps in the trace event format, which Perfetto and chrome://tracing show."""
+        first = min(
+            (int(step.events[:, 3].min()) for step in self.steps if len(step.events)), default=0
+        )
+        events = [_name("process_name", 0, "lamina")]
+        workers = {int(worker) for step in self.steps for worker in step.events[:, 0]}
+        events += [_name("thread_name", worker, f"worker {worker}") for worker in sorted(workers)]
+        for number, step in enumerate(self.steps):
+            events += [_event(number, step, row, first) for row in step.events.tolist()]
+        lost = sum(step.lost for step in self.steps)
+        document = {"traceEvents": events, "otherData": {"events lost": lost}}
+        path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
+
+
+@contextmanager
+def trace(executable: Executable) -> Generator[Timeline]:
+    """Note the steps of `executable` until the block is left; every thread's are.
+
+    Raises `UnsupportedError` if it keeps no timeline.
+    """
+    if not isinstance(executable, Traced):
+        kind = type(executable).__name__
+        raise UnsupportedError(f"a {kind} keeps no timeline: use the target cpu")
+    before, timeline = executable.timeline, Timeline()
+    executable.timeline = timeline
+    try:
+        yield timeline
+    finally:
+        executable.timeline = before
+
+
+def _name(what: str, worker: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": 0, "tid": worker, "name": what, "args": {"name": name}}
+
+
+def _event(number: int, step: TracedStep, row: list[int], first: int) -> dict[str, Any]:
+    worker, call, programs, begin, end = row
+    times = {"ts": (begin - first) / 1e3, "dur": (end - begin) / 1e3}
+    place = {"ph": "X", "pid": 0, "tid": worker, **times}
+    if call == WAITING:
+        return {**place, "name": "wait", "args": {"step": number}}
+    args = {"step": number, "call": call, "programs": programs}
+    return {**place, "name": step.kernels[call], "args": args}
