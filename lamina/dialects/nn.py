@@ -59,6 +59,7 @@ from lamina.dialects.tile import (
     pairs,
     values,
 )
+from lamina.dialects.traits import Elementwise
 
 FUNCTIONAL = "attr-dict `:` functional-type(operands, results)"
 
@@ -69,7 +70,7 @@ def element(value: SSAValue) -> Attribute:
 
 
 class _Unary(IRDLOperation):
-    """One tensor in, one of the same type out."""
+    """One tensor in, one of the same type out, element by element."""
 
     T: ClassVar = VarConstraint("T", TensorType.constr())
 
@@ -77,7 +78,7 @@ class _Unary(IRDLOperation):
     y = result_def(T)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format: ClassVar[str | None] = "$x attr-dict `:` type($x)"
 
     def __init__(self, x: SSAValue) -> None:
@@ -85,7 +86,7 @@ class _Unary(IRDLOperation):
 
 
 class _Binary(IRDLOperation):
-    """Two tensors of one type in, one of that type out."""
+    """Two tensors of one type in, one of that type out, element by element."""
 
     T: ClassVar = VarConstraint("T", TensorType.constr())
 
@@ -93,7 +94,7 @@ class _Binary(IRDLOperation):
     b = operand_def(T)
     y = result_def(T)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format: ClassVar[str | None] = "$a `,` $b attr-dict `:` type($a)"
 
     def __init__(self, a: SSAValue, b: SSAValue) -> None:
@@ -335,7 +336,7 @@ class CompareOp(IRDLOperation):
     y = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = f"$a `,` $b {FUNCTIONAL}"
 
     def __init__(self, kind: str, a: SSAValue, b: SSAValue) -> None:
@@ -363,7 +364,7 @@ class SelectOp(IRDLOperation):
     b = operand_def(TensorType)
     y = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     assembly_format = f"$c `,` $a `,` $b {FUNCTIONAL}"
 
     def __init__(self, c: SSAValue, a: SSAValue, b: SSAValue) -> None:
@@ -391,6 +392,8 @@ class CastOp(_Map):
     """Convert elements; float to integer truncates, saturates, and gives 0 for NaN."""
 
     name = "nn.cast"
+
+    traits = traits_def(Pure(), Elementwise())
 
     def __init__(self, x: SSAValue, to: Attribute) -> None:
         super().__init__(operands=[x], result_types=[tensor(to, extents(x.type))])

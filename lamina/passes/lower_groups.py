@@ -21,6 +21,7 @@ from lamina.errors import LoweringError
 from lamina.passes.decompose_composites import decompose_in
 from lamina.passes.functions import argument_attributes, find_function, result_attributes
 from lamina.passes.groups import Groups, before_reshapes
+from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
@@ -71,7 +72,8 @@ class _Kernel:
 def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
     """Put a group's kernel in its place; False if no builder takes it."""
     work = group.clone()
-    decompose_in(work, keep={op.name for op in (*KNOWN.tile_rules(), *STATISTICS)} | KEPT)
+    # What has no decomposition stays in any case.
+    decompose_in(work, keep={op.name for op in (*KNOWN.tile_rules(), *STATISTICS, *ANCHORS)})
     try:
         kernel = build_kernel(work, group.sym_name.data)
     except LoweringError as error:
@@ -82,10 +84,6 @@ def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
     group.detach()
     group.erase()
     return True
-
-
-KEPT = {"cache.attention", "cache.write", "quant.linear", "nn.dot_general", "nn.yield", "nn.group"}
-"""What builders take whole, beside what has a tile rule or row statistics."""
 
 
 def _own_outputs(groups: Groups, function: FuncOp) -> None:

@@ -13,7 +13,6 @@ from lamina.dialects.quant import BLOCK, ROWS
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.dialects.traits import Elementwise
-from lamina.passes.kernels import maps
 from lamina.passes.kernels.attention_kernel import piece_of
 from lamina.passes.kernels.dot_kernel import COLUMNS, has_tiles
 from lamina.passes.kernels.linear_kernel import is_linear
@@ -21,31 +20,18 @@ from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import COMBINE, STATISTICS, chunk_of
 from lamina.passes.kernels.tiles import splits
 
-POINTWISE: tuple[type[Operation], ...] = (
-    *maps.UNARY,
-    *maps.BINARY,
-    nn.CompareOp,
-    nn.SelectOp,
-    nn.CastOp,
-    nn.ReluOp,
-    nn.SigmoidOp,
-    nn.SiluOp,
-    nn.GeluOp,
-)
-"""Operations of the box whose results at an element need their operands there only."""
-
 
 def is_pointwise(op: Operation) -> bool:
     """Whether an operation's results at an element need its operands there only."""
-    return isinstance(op, POINTWISE) or op.has_trait(Elementwise, value_if_unregistered=False)
+    return op.has_trait(Elementwise, value_if_unregistered=False)
 
 
 SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
 
 
-ENDLESS = ("scan", "scatter", "sort")
-"""Anchors whose kernels store their results in an order of their own, so that nothing is fused."""
+ENDING = ("attention", "contraction", "dot", "linear", "reduce", "rows", "softmax")
+"""Anchors whose kernels store a whole tile at a time (`Kernel.store`), which an end may follow."""
 
 
 ANCHORS: dict[type[Operation], str] = {
@@ -107,7 +93,7 @@ class Grain:
     @staticmethod
     def of(ops: Sequence[Operation]) -> Grain | None:
         """Return the grain of a group's anchor; None if nothing can follow, or all is a map."""
-        if group_anchor(ops) in ENDLESS:
+        if group_anchor(ops) not in ENDING:
             return None
         products = [op for op in ops if is_product(op)]
         rows = [op for op in ops if type(op) in STATISTICS]
