@@ -9,7 +9,7 @@ from types import MappingProxyType
 from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.config_checks import Settings, require_settings
 from lamina.frontend.config_gguf import GGUF_CONFIGS, end_ids
-from lamina.frontend.config_json import JSON_ARCHITECTURES, JSON_CONFIGS
+from lamina.frontend.config_json import MODEL_TYPES
 from lamina.frontend.fields import Fields
 from lamina.frontend.model import ModelConfig
 from lamina.frontend.pooling import pooling_from_folder
@@ -63,10 +63,10 @@ def config_from_folder(path: str | os.PathLike[str]) -> ModelConfig:
     fields = Fields(values, folder / "config.json")
     _refuse_foreign(folder, fields)
     kind = fields.text("model_type")
-    if kind not in JSON_CONFIGS:
-        raise fields.unsupported("model_type", ", ".join(JSON_CONFIGS))
-    _check_architecture(fields, JSON_ARCHITECTURES[kind])
-    config = JSON_CONFIGS[kind](fields)
+    if kind not in MODEL_TYPES:
+        raise fields.unsupported("model_type", ", ".join(MODEL_TYPES))
+    _check_architecture(fields, MODEL_TYPES[kind].architectures)
+    config = MODEL_TYPES[kind].read(fields)
     sources = [fields]
     if (folder / "generation_config.json").exists():
         generation = folder / "generation_config.json"

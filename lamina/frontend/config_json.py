@@ -4,6 +4,7 @@ Source: the configuration classes of transformers, whose defaults stand for miss
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from lamina.frontend.config_checks import (
     Settings,
@@ -131,16 +132,17 @@ def bert_config(config: Fields) -> ModelConfig:
     )
 
 
-JSON_CONFIGS: dict[str, Callable[[Fields], ModelConfig]] = {
-    "bert": bert_config,
-    "gpt2": gpt2_config,
-    "llama": llama_config,
-}
-"""The reader of each `model_type`."""
+@dataclass(frozen=True)
+class ModelType:
+    """How the settings of a `model_type` are read, and what `architectures` may name beside it."""
 
-JSON_ARCHITECTURES = {
-    "bert": ("BertModel",),
-    "gpt2": ("GPT2LMHeadModel", "GPT2Model"),
-    "llama": ("LlamaForCausalLM",),
+    read: Callable[[Fields], ModelConfig]
+    architectures: tuple[str, ...]
+
+
+MODEL_TYPES: dict[str, ModelType] = {
+    "bert": ModelType(bert_config, ("BertModel",)),
+    "gpt2": ModelType(gpt2_config, ("GPT2LMHeadModel", "GPT2Model")),
+    "llama": ModelType(llama_config, ("LlamaForCausalLM",)),
 }
-"""What `architectures` may name beside each `model_type`."""
+"""Every `model_type` that is read."""
