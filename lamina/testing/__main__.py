@@ -1,18 +1,19 @@
-"""Print a target's score: `python -m lamina.testing TARGET`; exit 1 unless all passed."""
+"""Print a target's score: `python -m lamina.testing TARGET [TOPIC …]`; exit 1 unless all passed."""
 
 import sys
 
 from lamina.errors import LaminaError
-from lamina.testing import run
+from lamina.testing import cases, run
 
 
 def main(arguments: list[str]) -> int:
-    """Score the target that the one argument names; return the exit code."""
-    if len(arguments) != 1:
-        print("usage: python -m lamina.testing TARGET", file=sys.stderr)
+    """Score the target named first, on all topics or those named after it; return the exit code."""
+    if not arguments:
+        print("usage: python -m lamina.testing TARGET [TOPIC ...]", file=sys.stderr)
         return 2
+    target, *topics = arguments
     try:
-        report = run(arguments[0])
+        report = run(target, cases(*topics))
     except LaminaError as error:
         print(error, file=sys.stderr)
         return 1

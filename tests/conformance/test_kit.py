@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn
-from lamina.errors import TargetUnavailable
+from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.reference.target import ReferenceTarget
 from lamina.testing import Case, cases, check, run
 from lamina.testing.comparison import difference
@@ -180,6 +180,18 @@ def test_a_pass_that_fails_is_named_with_its_error() -> None:
 
 def test_a_pass_that_changes_nothing_has_no_verdicts() -> None:
     assert judge_pass("fuse-attention", SMALL).verdicts == []
+
+
+def test_cases_of_a_topic_are_some_of_all() -> None:
+    every = [case.name for case in cases()]
+    chosen = [case.name for case in cases("reductions", "aliases")]
+    assert "scans" in chosen
+    assert set(chosen) < set(every)
+
+
+def test_an_unknown_topic_is_named_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"no topic 'sorts' .*reductions"):
+        list(cases("sorts"))
 
 
 def test_names_of_cases_and_checks_are_unique() -> None:
