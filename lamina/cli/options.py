@@ -1,7 +1,8 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -53,9 +54,23 @@ DebugOption = Annotated[
 ]
 
 
+_MOST_DIGITS: Final = 18
+
+
 def read_size(text: str) -> tuple[str, int]:
     """Return the extent that `NAME=N` of an option `--dim` says."""
     name, _, value = text.partition("=")
     if not name or not value.isdecimal():
         raise InputError(f"--dim {text}: expected NAME=N")
+    if len(value) > _MOST_DIGITS:
+        raise InputError(f"--dim {name}: expected at most {_MOST_DIGITS} digits, got {len(value)}")
     return name, int(value)
+
+
+def check_sizes(sizes: Mapping[str, int], known: Iterable[str]) -> None:
+    """Raise `InputError` for a `--dim` that says the value of an extent that there is not."""
+    names = sorted(known)
+    for name in sizes:
+        if name not in names:
+            listed = f"there are {', '.join(names)}" if names else "it has none"
+            raise InputError(f"--dim {name}: the model has no such symbolic extent ({listed})")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lamina.cli.options import check_sizes
 from lamina.cli.output import emit_table, megabytes
 from lamina.errors import LaminaError
 
@@ -152,10 +153,14 @@ def _packed(module: "ModuleOp") -> dict[str, int]:
 def _memory(module: "ModuleOp", sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     from lamina.dialects.plan import ArenaOp
     from lamina.passes.plan_memory import arena_report, plan_symbols
+    from lamina.targets.signature import signature_of
 
     rows: list[dict[str, Any]] = []
     planned = any(isinstance(op, ArenaOp) for op in module.walk())
     symbols = plan_symbols(module)
+    inputs = signature_of(module).inputs
+    bound = {name for each in inputs for dim in each.dims for name in dim.symbols}
+    check_sizes(sizes, bound.union(symbols))
     for extent in _EXTENTS if planned else ():
         given = {name: sizes.get(name, extent) for name in symbols}
         report = {f"{key}_bytes": size for key, size in arena_report(module, given).items()}

@@ -1,6 +1,7 @@
 """`lamina run`: compute a model's outputs once."""
 
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -14,6 +15,7 @@ from lamina.cli.options import (
     ModelArgument,
     TargetOption,
     ThreadsOption,
+    check_sizes,
     read_size,
 )
 from lamina.cli.output import emit_json, emit_table, working
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 _EXTENT: Final = 8
 """The value of a symbolic extent that nothing says."""
+
+_DRAWN: Final = 8
+"""Bytes of a number as it is drawn, before it takes its own dtype."""
 
 
 def run(
@@ -134,12 +139,19 @@ def _make_up(
 
     from lamina.runtime.decoder import is_decoder
     from lamina.runtime.random_batch import random_batch
+    from lamina.targets.memory_limit import check_memory
 
     rng = np.random.default_rng(seed)
     if random and is_decoder(signature):
         return random_batch(signature, sizes, rng)
-    wanted = (*signature.inputs, *signature.states) if random else signature.states
-    return {each.name: _random(rng, _shape(each, sizes), _dtype(each)) for each in wanted}
+    bindings = (*signature.inputs, *signature.states)
+    check_sizes(sizes, {name for each in bindings for dim in each.dims for name in dim.symbols})
+    wanted = bindings if random else signature.states
+    shapes = {each.name: _shape(each, sizes) for each in wanted}
+    for each in wanted:
+        size = prod(shapes[each.name]) * max(_dtype(each).itemsize, _DRAWN)
+        check_memory(f"input {each.name!r} of shape {shapes[each.name]}", size)
+    return {each.name: _random(rng, shapes[each.name], _dtype(each)) for each in wanted}
 
 
 def _shape(binding: "Binding", sizes: Mapping[str, int]) -> tuple[int, ...]:

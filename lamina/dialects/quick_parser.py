@@ -1,11 +1,17 @@
-"""xDSL's parser, remembering the types that it has read: modules repeat a few very often."""
+"""xDSL's parser, remembering the types that it has read: modules repeat a few very often.
+
+Types larger than any memory are refused where they stand, so that no later step has to count so
+far.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from math import prod
+from typing import Any, Final, cast
 
 from xdsl.context import Context
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType, VectorType
 from xdsl.ir import TypeAttribute
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.lexer import Input
@@ -13,6 +19,16 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 _KEY: Final = 8
 """How many characters of a type's text find those that it may be equal to."""
+
+_MOST_ELEMENTS: Final[dict[type[TypeAttribute], int]] = {
+    TensorType: 2**48,
+    MemRefType: 2**48,
+    VectorType: 2**20,
+}
+"""What a type may hold of static extents: an address has 48 bits, and a vector is in registers."""
+
+_MOST_CONSTANTS: Final = 2**20
+"""The elements of a constant, since one value that stands for all is spread out."""
 
 
 class _OnceOverLexer(MLIRLexer):
@@ -44,5 +60,21 @@ class QuickParser(Parser):
         text = self._text[start : self.pos].rstrip()
         # No other type begins with the text of one that ends by closing its own bracket.
         if type is not None and text.endswith(">"):
+            self._check_size(type, start)
             self._known.setdefault(text[:_KEY], []).append((text, type))
         return type
+
+    def _parse_dense_literal_type(self) -> Any:
+        start = self.pos
+        type = super()._parse_dense_literal_type()
+        if prod(type.get_shape()) > _MOST_CONSTANTS:
+            self.raise_error(f"the constant has more than {_MOST_CONSTANTS} elements", start)
+        return type
+
+    def _check_size(self, type: TypeAttribute, start: int) -> None:
+        most = _MOST_ELEMENTS.get(type.__class__)
+        if most is None:
+            return
+        shape = cast("TensorType[Any]", type).get_shape()
+        if prod(max(1, size) for size in shape if size != DYNAMIC_INDEX) > most:
+            self.raise_error(f"the type has more than {most} elements", start, self.pos)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lamina.errors import InputError
 from lamina.targets.base import NUMPY, Array, Binding
+from lamina.targets.memory_limit import check_memory
 
 PAGES: Final = "pages"
 """The symbol that counts the pages of every pool."""
@@ -40,8 +41,9 @@ def allocate_pools(pools: Sequence[Binding], pages: int) -> dict[str, Array]:
     sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
     rooms = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes]
     try:
+        check_memory("pools", sum(rooms))
         block = np.zeros(sum(rooms) + _ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError):
+    except (InputError, MemoryError, ValueError):
         raise InputError(
             f"there is no memory for {pages} pages of keys and values, {sum(sizes) / 1e6:.0f} MB: "
             "lower cache_tokens"

@@ -11,12 +11,15 @@ from lamina.runtime.batch import Batch, Part
 from lamina.runtime.decoder import names_by_role, page_size, query_block, vocabulary_size
 from lamina.runtime.pools import allocate_pools
 from lamina.targets.base import Array, Signature
+from lamina.targets.memory_limit import check_memory
 
 TOKENS, SEQUENCES, ROWS = "T", "S", "R"
 """The symbols that shape a batch: tokens, sequences, and rows of logits."""
 
 _FREE: Final = (TOKENS, SEQUENCES, ROWS)
 _DEFAULT: Final = {TOKENS: 8, SEQUENCES: 2}
+_BYTES: Final = 64
+"""At least so many bytes a token, and a sequence, take until a batch is filled."""
 
 
 def random_batch(
@@ -30,8 +33,9 @@ def random_batch(
     """
     lengths, rows = _shape(sizes, rng)
     vocabulary, page = vocabulary_size(signature), page_size(signature)
-    tokens = [_ids(rng, vocabulary, int(length)) for length in lengths]
     counts = -(-lengths // page)
+    pools = allocate_pools(signature.states, int(counts.sum()))
+    tokens = [_ids(rng, vocabulary, int(length)) for length in lengths]
     order = rng.permutation(int(counts.sum())).astype(np.int32)
     pages = np.split(order, np.cumsum(counts)[:-1])
     parts = [
@@ -39,7 +43,6 @@ def random_batch(
         for own_tokens, own_pages, wanted in zip(tokens, pages, rows, strict=False)
     ]
     filled = Batch(query_block(signature)).fill(parts)
-    pools = allocate_pools(signature.states, len(order))
     return {name: filled[role] for role, name in names_by_role(signature)} | pools
 
 
@@ -56,6 +59,8 @@ def _shape(
         raise InputError(f"a ragged batch has no free extent {other[0]}: only {', '.join(_FREE)}")
     tokens = sizes.get(TOKENS, _DEFAULT[TOKENS])
     sequences = sizes.get(SEQUENCES, min(tokens, _DEFAULT[SEQUENCES]))
+    for name, count in ((TOKENS, tokens), (SEQUENCES, sequences)):
+        check_memory(f"a batch of {name} = {count}", count * _BYTES)
     if tokens and not sequences:
         raise InputError(f"{tokens} tokens need at least one sequence, got {SEQUENCES} = 0")
     spread = min(tokens, sequences)

@@ -96,6 +96,9 @@ def test_a_batch_may_have_nothing_to_do(sizes: dict[str, int]) -> None:
         ({"B": 2}, "no free extent B"),
         ({"T": 1, "S": 0}, "at least one sequence"),
         ({"T": 3, "R": 4}, "only 3 tokens"),
+        ({"T": 10**12}, "no memory for a batch of T = 1000000000000"),
+        ({"S": 10**15}, "no memory for a batch of S"),
+        ({"T": 10**17, "S": 1}, "no memory for a batch of T"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(sizes: dict[str, int], reason: str) -> None:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from lamina.dialects.dims import Atom, Dim
-from lamina.targets.cpu.plan_tables import OPERATIONS
+from collections.abc import Callable, Iterable, Mapping
+from operator import add, mul
+from typing import Final
+
+from lamina.dialects.dims import FUNCTIONS, Atom, Dim
+from lamina.errors import LoweringError
+from lamina.targets.cpu.plan_tables import OPERATIONS, Plan
+
+_BEYOND: Final = 2**63
+_MEANINGS: Final[Mapping[str, Callable[[int, int], int]]] = {"add": add, "mul": mul, **FUNCTIONS}
 
 
 class Expressions:
@@ -51,6 +59,8 @@ class Expressions:
         return self._compute(name, self.value(a), self.value(b))
 
     def _constant(self, number: int) -> int:
+        if not -_BEYOND <= number < _BEYOND:
+            raise LoweringError(f"the plan has the number {number}, which is beyond 64 bits")
         if number not in self.constants:
             self.constants[number] = self._next()
         return self.constants[number]
@@ -65,3 +75,14 @@ class Expressions:
     def _next(self) -> int:
         self.count += 1
         return self.count - 1
+
+
+def fits_64_bits(plan: Plan, symbols: Iterable[tuple[int, int]]) -> bool:
+    """Tell whether native code can count every value of `plan`, with (value, number) `symbols`."""
+    values = dict(symbols) | {value: number for number, value in plan.constants}
+    for operation, a, b, value in plan.expressions:
+        # A symbol that no array binds is one that the step itself knows.
+        x, y, name = values.get(a, 1), values.get(b, 1), OPERATIONS[operation]
+        by_zero = y == 0 and name in ("floordiv", "ceildiv", "mod")
+        values[value] = 0 if by_zero else _MEANINGS[name](x, y)
+    return all(-_BEYOND <= number < _BEYOND for number in values.values())

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lamina.errors import InputError
 from lamina.targets.base import NUMPY
+from lamina.targets.memory_limit import check_memory
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +36,7 @@ def allocate(size: int) -> Array:
     Large blocks are mapped by themselves, so that they go back to the system when dropped; the
     mapping is private, so that a forked child has its own.
     """
+    check_memory("a call", size)
     if size < _SMALL or not hasattr(mmap, "MAP_PRIVATE"):
         block = np.zeros(size + ALIGNMENT, np.uint8)
         start = -block.ctypes.data % ALIGNMENT

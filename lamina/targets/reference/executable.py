@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from lamina.targets.base import (
     state_array,
 )
 from lamina.targets.known import KNOWN
+from lamina.targets.memory_limit import check_memory
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 from lamina.targets.reference.prepare import array_of, prepare, weight_of
 from lamina.targets.reference.tile import poison
@@ -74,6 +76,9 @@ class ReferenceExecutable(Executable):
         bindings = (*self._signature.inputs, *self._signature.states)
         run = Interpreter(self._program, {**bind(bindings, arrays), "workers": WORKERS})
         outputs: dict[str, Array] = {}
+        for each in self._signature.outputs:
+            shape = tuple(dim.evaluate(run.extents) for dim in each.dims)
+            check_memory(f"output {each.name!r} of shape {shape}", prod(shape))
         with quiet():
             results = run.run_region(self._forward.body, self._arguments(run, arrays, outputs))
         run.finish()
