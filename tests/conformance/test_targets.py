@@ -1,4 +1,4 @@
-"""Every registered target on every case."""
+"""Every registered target on every case, and the CPU as one with less than this one may have."""
 
 import pytest
 
@@ -6,8 +6,10 @@ from lamina.plugins import manager
 from lamina.testing import Case, cases
 from lamina.testing.conformance import check_target
 
+TARGETS = [*sorted(manager.targets()), "cpu{features=avx2}"]
 
-@pytest.mark.parametrize("target", sorted(manager.targets()))
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
 def test_a_target_computes_what_the_reference_computes(target: str, case: Case) -> None:
     check_target(target, case)

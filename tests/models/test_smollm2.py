@@ -1,4 +1,4 @@
-"""SmolLM2 on the CPU: as exact as its numbers, and as small as its plan may be.
+"""SmolLM2 on the CPU: as exact as its numbers at two levels, and as small as its plan may be.
 
 The golden files: `smollm2_exact.npz` has the logits of a float64 run, `smollm2_logits.npz` those
 of llama.cpp, `smollm2_text256.json` a longer text, `smollm2_greedy.json` how the exact run goes on.
@@ -18,6 +18,7 @@ import pytest
 import lamina
 from lamina.dialects.text import read_module
 from lamina.plugins import manager
+from lamina.targets.cpu.features import levels
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 LAYERS = 30
@@ -37,24 +38,34 @@ def path(fetched: Callable[[str], Path]) -> Path:
     return fetched("smollm2")
 
 
+@pytest.fixture(scope="module", params=["auto", "avx2"])
+def target(request: pytest.FixtureRequest) -> str:
+    """The code for this machine, and that for one with less."""
+    if request.param not in ("auto", *levels()):
+        pytest.skip(f"this machine has no {request.param}")
+    return f"cpu{{features={request.param}}}"
+
+
 @pytest.fixture(scope="module")
-def exact_llm(path: Path) -> Iterator[lamina.LLM]:
+def exact_llm(path: Path, target: str) -> Iterator[lamina.LLM]:
     """With f32 activations."""
-    with lamina.LLM(path, activations="f32", cache_tokens=64) as llm:
+    with lamina.LLM(path, target, activations="f32", cache_tokens=64) as llm:
         yield llm
 
 
 @pytest.fixture(scope="module")
-def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stages of `llm`, once it is there."""
-    return tmp_path_factory.mktemp("smollm2") / "stages"
-
-
-@pytest.fixture(scope="module")
-def llm(path: Path, dump: Path) -> Iterator[lamina.LLM]:
+def llm(path: Path, target: str) -> Iterator[lamina.LLM]:
     """With activations in 8 bits beside quantised weights."""
-    with lamina.LLM(path, cache_tokens=512, dump=dump) as llm:
+    with lamina.LLM(path, target, cache_tokens=512) as llm:
         yield llm
+
+
+@pytest.fixture(scope="module")
+def dump(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stages of the code for this machine."""
+    folder = tmp_path_factory.mktemp("smollm2") / "stages"
+    lamina.compile(lamina.read(path), dump=folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +152,7 @@ def test_quantised_activations_prefer_the_tokens_that_llama_cpp_does(llm: lamina
 
 
 @pytest.fixture(scope="module")
-def plan(llm: lamina.LLM, dump: Path) -> str:
+def plan(dump: Path) -> str:
     """The text that was compiled."""
     return max(dump.glob("*.mlir")).read_text()
 
@@ -174,7 +185,7 @@ def test_nothing_runs_by_its_numpy_meaning(plan: str) -> None:
     assert "plan.host" not in plan
 
 
-def test_kernels_are_few_and_short(llm: lamina.LLM, dump: Path) -> None:
+def test_kernels_are_few_and_short(dump: Path) -> None:
     counts = {path.stem: instructions(path.read_text()) for path in dump.glob("*.ll")}
     assert 0 < len(counts) <= 25
     assert max(counts.values()) <= 600, counts
@@ -186,7 +197,7 @@ def instructions(text: str) -> int:
     return sum(line.startswith("  ") for body in bodies for line in body.splitlines())
 
 
-def test_every_stage_parses_and_verifies(llm: lamina.LLM, dump: Path) -> None:
+def test_every_stage_parses_and_verifies(dump: Path) -> None:
     stages = sorted(dump.glob("*.mlir"))
     sizes = [sum(1 for _ in read_module(manager.context(), path).walk()) for path in stages]
     assert len(sizes) >= 15
