@@ -53,6 +53,8 @@ GROUPS = (32, 16)
 """How many columns may share a scale in a packed weight."""
 ROWS = 16
 """Rows that a packed tile holds side by side."""
+LEAST_SCALE = 2.0**-126
+"""The smallest scale of activations that has all its bits; below it x / d may exceed 127."""
 
 
 @irdl_attr_definition
@@ -80,7 +82,7 @@ class BlocksType(ParametrizedAttribute, TypeAttribute):
 class QuantizeOp(IRDLOperation):
     """8-bit activations by blocks of 32 along the last dimension: `x[T, K]`, K a multiple of 32.
 
-    d = max|x| / 127, q = round(x / d) to even, in [-127, 127]; a block of zeros has d = 0, q = 0.
+    d = max|x| / 127, q = round(x / d) to even, in [-127, 127]; where d < 2^-126, q = 0.
     Results: q[T, K] i8, d[T, K/32] f32, s[T, K/32] = d * sum(q) f32.
     """
 

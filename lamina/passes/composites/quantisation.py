@@ -13,7 +13,7 @@ from lamina.passes.composites.spelling import Spelling
 
 
 class QuantizeToRound(RewritePattern):
-    """quantize(x) -> (round(x / d), d, d * sum(q)), d = max |x| / 127 in blocks; where d = 0, 0"""
+    """quantize(x) -> (round(x / d), d, d * sum(q)), d = max |x| / 127 in blocks; tiny d: q = 0"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: quant.QuantizeOp, rewriter: PatternRewriter, /) -> None:
@@ -24,7 +24,7 @@ class QuantizeToRound(RewritePattern):
         largest = spell.reduce(spell.add(nn.AbsOp(x)), "max", [2])
         d = spell.add(nn.DivOp(largest, spell.fill(127.0, largest.type)))
         divisor, zero = spell.along(d, x, 2), spell.fill(0.0, x.type)
-        blank = spell.add(nn.CompareOp("eq", divisor, zero))
+        blank = spell.add(nn.CompareOp("lt", divisor, spell.fill(quant.LEAST_SCALE, x.type)))
         scaled = spell.add(nn.RoundOp(spell.add(nn.DivOp(x, divisor))))
         scaled = spell.add(nn.MaxOp(scaled, spell.fill(-127.0, x.type)))
         q = spell.add(nn.CastOp(spell.add(nn.SelectOp(blank, zero, scaled)), i8))

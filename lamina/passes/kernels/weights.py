@@ -69,11 +69,11 @@ def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
 
 def offset_of(
     tiles: Tiles,
-    op: quant.LinearOp | quant.DequantizeOp,
+    op: quant.LinearOp,
     scale: SSAValue,
     load: Callable[[SSAValue], SSAValue],
 ) -> SSAValue | None:
-    """Return what is added to `scale * quant` in a weight, shaped as `scale`; None for nothing.
+    """Return what is added to `scale * quant` in a product, shaped as `scale`; None for nothing.
 
     `load` gives the weight's stored offsets in that shape.
     """
@@ -87,6 +87,19 @@ def offset_of(
     return emit.fma(shift, scale, offset)
 
 
+def _centred(tiles: Tiles, op: quant.DequantizeOp, quants: SSAValue) -> SSAValue:
+    """Return `quant - zero` as f32, of unsigned quants in i8."""
+    emit, zero, shape = tiles.emit, op.zero.value.data, tile.shape_of(quants.type)
+    if not zero:
+        return emit.cast(quants, f32, unsigned=True)
+    if not -128 <= -zero <= 2**op.bits - 1 - zero <= 127:
+        numbers = emit.cast(quants, f32, unsigned=True)
+        return emit.binary(arith.SubfOp, numbers, emit.full(float(zero), f32, shape))
+    # Every difference fits into a signed byte, to which it may wrap.
+    shift = emit.full((zero + 128) % 256 - 128, i8, shape)
+    return emit.cast(emit.binary(arith.SubiOp, quants, shift), f32)
+
+
 def dequantized_columns(
     tiles: Tiles, op: quant.DequantizeOp, rows: Subscript, k: SSAValue
 ) -> SSAValue:
@@ -98,14 +111,14 @@ def dequantized_columns(
     shape = (rows.size, size, ROWS)
     block = Span(emit.over(k, BLOCK), 1, inside=True)
     part = emit.over(emit.modulo(k, BLOCK), size)
-    quants = emit.cast(quant_tile(tiles, op, (rows, block), part), f32, unsigned=True)
+    quants = _centred(tiles, op, quant_tile(tiles, op, (rows, block), part))
     columns = emit.reshape(emit.add(tile.TransposeOp(quants, [0, 1, 3, 2])), shape)
     index = (rows, Span(emit.over(k, op.group), 1, inside=True))
     scale = scale_tile(tiles, op.w[1], index)
-    offset = offset_of(tiles, op, scale, lambda w: scale_tile(tiles, w, index))
     wide = emit.broadcast(scale, [0, 2], shape)
-    if offset is None:
+    if not op.has_offset:
         return emit.binary(arith.MulfOp, columns, wide)
+    offset = scale_tile(tiles, op.w[2], index)
     return emit.fma(columns, wide, emit.broadcast(offset, [0, 2], shape))
 
 
@@ -125,7 +138,7 @@ def _dequantize(tiles: Tiles, op: quant.DequantizeOp, index: Index, _: SSAValue)
     quants = _quants_of_rows(tiles, op, of_tile, block, in_tile)
     groups = columns.size // op.group
     shape = (count, groups, op.group)
-    numbers = emit.reshape(emit.cast(quants, f32, unsigned=True), shape)
+    numbers = emit.reshape(_centred(tiles, op, quants), shape)
     group = Span(emit.over(columns.start, op.group), groups, columns.inside)
 
     def per_group(weight: SSAValue) -> SSAValue:
@@ -134,12 +147,12 @@ def _dequantize(tiles: Tiles, op: quant.DequantizeOp, index: Index, _: SSAValue)
         return emit.cast(loaded, f32)
 
     scale = per_group(op.w[1])
-    offset = offset_of(tiles, op, scale, per_group)
     wide = emit.broadcast(scale, [0, 1], shape)
-    if offset is None:
-        result = emit.binary(arith.MulfOp, numbers, wide)
-    else:
+    if op.has_offset:
+        offset = per_group(op.w[2])
         result = emit.fma(numbers, wide, emit.broadcast(offset, [0, 1], shape))
+    else:
+        result = emit.binary(arith.MulfOp, numbers, wide)
     return emit.reshape(result, sizes(index))
 
 
@@ -198,9 +211,9 @@ def quantized(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     largest = emit.reduce(bits, "max", [2])
     largest = emit.add(arith.BitcastOp(largest, tile.vector(f32, (rows, blocks))))
     d = emit.binary(arith.DivfOp, largest, emit.full(127.0, f32, (rows, blocks)))
-    zero = emit.full(0.0, f32, (rows, blocks))
+    least = emit.full(quant.LEAST_SCALE, f32, (rows, blocks))
     one = emit.full(1.0, f32, (rows, blocks))
-    empty = emit.add(tile.CompareOp("eq", d, zero))
+    empty = emit.add(tile.CompareOp("lt", d, least))
     divisor = emit.add(tile.SelectOp(empty, one, d))
     ratio = emit.binary(arith.DivfOp, x, emit.broadcast(divisor, [0, 1], shape))
     integers = emit.cast(emit.add(math.RoundEvenOp(ratio)), i32)

@@ -23,7 +23,7 @@ def _quantize(run: Interpreter, op: quant.QuantizeOp, args: Args) -> tuple[Any, 
     (x,) = args
     blocks = x.astype(np.float32).reshape(len(x), x.shape[1] // BLOCK, BLOCK)
     d = np.abs(blocks).max(-1) / np.float32(127)
-    scaled = np.where(d[..., None] == 0, np.float32(0), blocks / d[..., None])
+    scaled = np.where(d[..., None] < quant.LEAST_SCALE, np.float32(0), blocks / d[..., None])
     q = np.maximum(numerics.cast(scaled, np.dtype(np.int8)), np.int8(-127))
     s = d * q.sum(-1, dtype=np.int32).astype(np.float32)
     return q.reshape(x.shape), d, s
@@ -89,11 +89,7 @@ def _linear(run: Interpreter, op: quant.LinearOp, args: Args) -> tuple[Any]:
     q, d, s, *w = args
     tokens, rows = run.shape(op.y.type)
     parts = _parts(op, tuple(w), rows)
-    scale = parts.scale.astype(np.float32)
-    offset = scale * np.float32(-parts.zero)
-    if parts.offset is not None:
-        offset = offset + parts.offset.astype(np.float32)
-    shifted = parts.zero != 0 or parts.offset is not None
+    scale, offset = parts.scale.astype(np.float32), _offset(parts)
     groups, size = parts.quants.shape[1:]
     q = q.reshape(tokens, groups, size).astype(np.float32)
     d, s = _by_group(q, d, s)
@@ -101,9 +97,19 @@ def _linear(run: Interpreter, op: quant.LinearOp, args: Args) -> tuple[Any]:
     for k in range(groups):
         sums = q[:, k] @ parts.quants[:, k].astype(np.float32).T
         y = numerics.fma(sums, scale[:, k] * d[:, k, None], y)
-        if shifted:
+        if offset is not None:
             y = numerics.fma(offset[:, k], s[:, k, None], y)
     return (y,)
+
+
+def _offset(parts: Quants) -> Array | None:
+    """Return what is added to `scale * quant` in a product: f32 [N, K / g], or None for nothing."""
+    offset = None if parts.offset is None else parts.offset.astype(np.float32)
+    if parts.zero == 0:
+        # An infinite scale has no finite multiple, not even by 0.
+        return offset
+    shift = parts.scale.astype(np.float32) * np.float32(-parts.zero)
+    return shift if offset is None else shift + offset
 
 
 def _by_group(q: Array, d: Array, s: Array) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from lamina.dialects.quant import BlocksType
 from lamina.targets.reference.dtypes import Array
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
-from lamina.testing.values import always, below, gaps, normal
+from lamina.testing.values import always, below, gaps, near, normal
 
 FORMATS = ("q4_0", "q4_1", "q4_k", "q5_0", "q5_1", "q5_k", "q6_k", "q8_0")
 SCALES = {
@@ -79,7 +79,9 @@ def _blocks(format: str, sheet: Sheet) -> None:
 
 
 def _activations(sheet: Sheet) -> None:
-    for name, draw in (("plain", normal), ("gaps", gaps), ("zeros", always(0.0))):
+    tiny = near(0.0, 1e-43)
+    draws = {"plain": normal, "gaps": gaps, "zeros": always(0.0), "tiny": tiny}
+    for name, draw in draws.items():
         op = quant.QuantizeOp(sheet.given(name, f32, ["N", 96], draw))
         sheet.compute(f"q_{name}", op)
         sheet.check(f"d_{name}", op.d)
