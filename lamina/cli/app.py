@@ -1,8 +1,10 @@
 """The `lamina` command: its subcommands, and the one place where errors become exit codes."""
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
+from errno import ENOSPC, EPIPE
 from functools import wraps
 from typing import Annotated, Any, Final
 
@@ -97,6 +99,24 @@ def _say_warning(message: Warning | str, *where: object) -> None:
     say(f"warning: {message}")
 
 
+def _run(arguments: list[str]) -> None:
+    try:
+        app(args=arguments, prog_name="lamina")
+    finally:
+        # What the interpreter writes at its own end fails without a sentence.
+        sys.stdout.flush()
+
+
+def _say_system_error(error: OSError) -> None:
+    # Who writes a file names it, so that only the output is left.
+    stuck = error.errno in (ENOSPC, EPIPE)
+    where = "standard output" if stuck else error.filename
+    if stuck:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    if error.errno != EPIPE:
+        say(f"error: {f'{where}: ' if where else ''}{error.strerror or error}")
+
+
 def execute(arguments: list[str]) -> None:
     """Run the command line on `arguments`, and exit with its code."""
     if "--debug" in arguments:
@@ -105,12 +125,11 @@ def execute(arguments: list[str]) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            app(args=arguments, prog_name="lamina")
+            _run(arguments)
     except LaminaError as error:
         say(f"error: {error}")
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        say(f"error: {where}{error.strerror or error}")
+        _say_system_error(error)
     except MemoryError:
         say("error: there is not enough memory")
     except Exception as error:

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from lamina.cli.options import DebugOption, DumpOption, JsonOption, ModelArgument, TargetOption
+from lamina.cli.options import (
+    DebugOption,
+    DumpOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    read_path,
+)
 from lamina.cli.output import emit_json, megabytes, working
 
 
@@ -15,7 +22,12 @@ def compile(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="FILE.lamina", show_default=False, help="Write here."
+            "-o",
+            "--output",
+            metavar="FILE.lamina",
+            parser=read_path,
+            show_default=False,
+            help="Write here.",
         ),
     ],
     target: TargetOption = "cpu",

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lamina.cli.options import DebugOption, JsonOption
+from lamina.cli.options import DebugOption, JsonOption, read_path
 from lamina.cli.output import emit_json, say
 from lamina.cli.pass_observer import PassObserver
+from lamina.writing import writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,14 @@ def opt(
     ] = "",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", show_default=False, help="Write here."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            parser=read_path,
+            show_default=False,
+            help="Write here.",
+        ),
     ] = None,
     print_ir_after_all: Annotated[
         bool, typer.Option("--print-ir-after-all", help="Print the module after every pass.")
@@ -86,7 +94,8 @@ def opt(
     _take_off(module, pipeline)
     result = _text(module, generic)
     if output is not None:
-        output.write_text(f"{result}\n", encoding="utf-8")
+        with writing(output):
+            output.write_text(f"{result}\n", encoding="utf-8")
     if json:
         emit_json({"passes": observer.times(), "module": None if output else result})
         return

@@ -8,6 +8,14 @@ import typer
 
 from lamina.errors import InputError
 
+
+def read_path(text: str) -> Path:
+    """Return the path that an option says; wrong usage if it says none."""
+    if not text:
+        raise typer.BadParameter("expected the name of a file or folder, got an empty one")
+    return Path(text)
+
+
 ModelArgument = Annotated[
     str,
     typer.Argument(
@@ -40,6 +48,7 @@ DumpOption = Annotated[
     typer.Option(
         "--dump-ir",
         metavar="DIR",
+        parser=read_path,
         show_default=False,
         help="Write every stage of compilation into this folder, one numbered file each.",
     ),

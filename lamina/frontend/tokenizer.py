@@ -188,10 +188,8 @@ class Tokenizer:
             self.backend.encode_special_tokens = not special
             try:
                 return self.backend.encode(text, add_special_tokens=False).ids
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"{shown(text)} is not text that can be encoded: {error}"
-                ) from None
+            except (TypeError, ValueError):
+                raise InputError(_no_text(text)) from None
 
     def _framed(self, ids: list[int], prefix: list[int], suffix: list[int]) -> list[int]:
         begun = ids[: len(prefix)] == prefix
@@ -210,3 +208,15 @@ class Tokenizer:
             yield self._bare(disguise.take_off(plain), False)
             yield [self._control[spelling]] if spelling else []
             start, strip_left = end, rstrip
+
+
+def _no_text(given: object) -> str:
+    """Say why `given` cannot be encoded."""
+    said = f"{shown(given)} is not text that can be encoded"
+    if not isinstance(given, str):
+        return f"{said}: expected a str, got {type(given).__name__}"
+    lone = next((ord(c) for c in given if 0xD800 <= ord(c) <= 0xDFFF), 0)
+    # Where bytes that are no UTF-8 come as text, Python spells each so.
+    if 0xDC80 <= lone <= 0xDCFF:
+        return f"{said}: it has the byte 0x{lone - 0xDC00:02X}, which is not UTF-8"
+    return f"{said}: it has U+{lone:04X}, which is no character" if lone else said

@@ -23,6 +23,7 @@ from lamina.atomic_file import write_whole
 from lamina.dialects.dims import parse_dim
 from lamina.errors import FormatError, InputError
 from lamina.targets.base import Artifact, Binding, Signature
+from lamina.writing import writing
 
 _MAGIC: Final = b"LAMINA\r\n"
 _VERSION: Final = 1
@@ -69,10 +70,8 @@ def artifact_from_bytes(data: bytes, where: object = "artifact") -> Artifact:
 
 def write_artifact(path: Path, artifact: Artifact) -> None:
     """Write an artifact's file, all of it or nothing; `InputError` if that fails."""
-    try:
+    with writing(path):
         write_whole(path, [artifact_to_bytes(artifact)])
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def read_artifact(path: Path) -> Artifact:

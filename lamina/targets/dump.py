@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.dialects.builtin import StringAttr
 
 from lamina.errors import FormatError, InputError
+from lamina.writing import writing
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -48,11 +49,9 @@ class StageDump:
         self._files: list[str] = []
         self._done = 0
         self._last: tuple[Mapping[str, Any], str] | None = None
-        try:
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             _remove_former(folder)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def __call__(
         self, last: ModulePass | None, module: ModuleOp, following: ModulePass | None
@@ -80,7 +79,8 @@ class StageDump:
             "files": self._files,
         }
         path = self._folder / MANIFEST
-        path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        with writing(path):
+            path.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
     def _printed(self, module: ModuleOp) -> str:
         kept = dict(module.attributes)
@@ -92,11 +92,9 @@ class StageDump:
         return text
 
     def _write(self, name: str, text: str) -> None:
-        try:
-            (self._folder / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            where = self._folder / name
-            raise InputError(f"{where}: cannot be written: {error.strerror}") from None
+        path = self._folder / name
+        with writing(path):
+            path.write_text(text, encoding="utf-8")
         self._files.append(name)
 
 

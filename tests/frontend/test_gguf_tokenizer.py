@@ -171,9 +171,17 @@ def test_an_id_outside_the_vocabulary_is_refused(bad: object) -> None:
             decode([bad])
 
 
-@pytest.mark.parametrize("bad", ["\ud800", None, 5])
-def test_what_is_no_text_is_refused(bad: str) -> None:
-    with pytest.raises(InputError, match="is not text that can be encoded"):
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("a\ud800", r"it has U\+D800, which is no character"),
+        ("a\udcff", "it has the byte 0xFF, which is not UTF-8"),
+        (None, "expected a str, got NoneType"),
+        (5, "expected a str, got int"),
+    ],
+)
+def test_what_is_no_text_is_refused(bad: str, reason: str) -> None:
+    with pytest.raises(InputError, match=f"is not text that can be encoded: {reason}$"):
         TOKENIZER.encode(bad)
 
 

@@ -14,13 +14,14 @@ LAYERS = (
     *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
     *("compiler", "runtime", "cli"),
 )
-EVERYWHERE = {"atomic_file", "errors", "knobs", "progress"}
+EVERYWHERE = {"atomic_file", "errors", "knobs", "progress", "writing"}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
     "atomic_file": {"atomic_file"},
     "errors": {"errors"},
     "progress": {"progress"},
     "knobs": {"knobs", "errors"},
+    "writing": {"writing", "errors"},
     "frontend": {"frontend", "dialects", *EVERYWHERE},
 }
 for roof in ("plugins", "compiled", "compiler", "runtime", "cli"):
