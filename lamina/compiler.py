@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from lamina.arguments import checked_path, exists, listed, whole_number, wrong_kind
 from lamina.compiled.model import CompiledModel, is_compiled, read_compiled, write_compiled
 from lamina.errors import FormatError, InputError
 from lamina.failures import Failure, explained
@@ -16,7 +17,7 @@ from lamina.frontend.model import Model, Weights
 from lamina.pass_runs import Observer, run_passes
 from lamina.plugins import manager
 from lamina.targets.artifact_lookup import ArtifactLookup
-from lamina.targets.base import Artifact, Executable, Target
+from lamina.targets.base import MOST_THREADS, Artifact, Executable, Target
 from lamina.targets.spec import parse_target, target_name, target_spec
 
 if TYPE_CHECKING:
@@ -38,9 +39,17 @@ def read(path: str | os.PathLike[str], *, defer: bool = False) -> Model:
     compiled before needs none. Raises `InputError` if no front end knows the file, `FormatError`
     or `UnsupportedError` for what is wrong in it.
     """
-    where = Path(path)
-    if not where.exists():
+    where = checked_path(path, "path")
+    if not exists(where):
         raise InputError(f"{where}: there is no such file or folder")
+    try:
+        return _read(where, defer=defer)
+    except OSError as error:
+        what = error.filename or where
+        raise InputError(f"{what}: cannot be read: {error.strerror or error}") from None
+
+
+def _read(where: Path, *, defer: bool) -> Model:
     if where.suffix == ".mlir" and where.is_file():
         return _read_stage(where)
     if is_compiled(where):
@@ -72,19 +81,24 @@ def compile(
     that it still had to go through, if `target` is the one that it was dumped for. `threads` says
     how many run the code, where the target has threads. `dump` is a folder for the stages.
     `weights` (by name) take the place of the model's own. Raises `LoweringError` for an operation
-    that no rule covers and `TargetUnavailable` where the code cannot run here.
+    that no rule covers, `TargetUnavailable` where the code cannot run here, and `FormatError` for
+    a file of weights that was changed since it was read.
 
     Code that the cache folder has from an earlier time is loaded as it is: found by the model's
     header before any pass has run, or else by the text of the module that is to be emitted.
     Where another process is compiling the same, it is waited for.
     """
+    _check_model(model)
     chosen = resolve_target(target, model, threads)
+    pipeline = _checked_pipeline(pipeline)
+    if weights is not None and not isinstance(cast(object, weights), Mapping):
+        raise wrong_kind("weights", weights, "weights by name")
     if isinstance(model, CompiledModel):
         if pipeline is not None or dump is not None or observers:
             raise InputError(f"{model.source}: is compiled, there are no passes to run or to show")
         return model.load(chosen, weights)
     artifact = _artifact(model, chosen, pipeline, dump, observers)
-    return chosen.load(artifact, _own_weights(model) if weights is None else weights)
+    return chosen.load(artifact, _verified(_own_weights(model) if weights is None else weights))
 
 
 def compile_to_file(
@@ -102,8 +116,9 @@ def compile_to_file(
     beside it. The file is written whole or not at all. Raises as `compile`, and `InputError` if
     it cannot be written.
     """
+    _check_model(model)
     chosen = resolve_target(target, model)
-    where = Path(path)
+    where = checked_path(path, "path")
     write_compiled(
         where,
         model,
@@ -120,6 +135,7 @@ def _artifact(
     dump: str | os.PathLike[str] | None,
     observers: Sequence[Observer],
 ) -> Artifact:
+    _verified(_own_weights(model))
     lookup = ArtifactLookup.of(target, manager.stamp())
     key = lookup.key_of_header(_header(model), _spelt(pipeline)) if lookup else None
     wanted = None if dump is not None or observers else key
@@ -181,7 +197,8 @@ def lower(
     observers: Sequence[Observer] = (),
 ) -> ModuleOp:
     """Return the module that `compile` would have the target emit; `dump` has just its stages."""
-    chosen = resolve_target(target, _module(model))
+    _check_model(model)
+    chosen, pipeline = resolve_target(target, _module(model)), _checked_pipeline(pipeline)
     module, stages = _lower(manager.context(), model, chosen, pipeline, dump, observers)
     if stages:
         stages.finish({}, {})
@@ -210,10 +227,13 @@ def resolve_target(
     """
     if isinstance(target, str):
         target = _named_target(target, model)
-    if threads is None or "threads" not in {field.name for field in fields(target)}:
+    if not isinstance(cast(object, target), Target):
+        raise wrong_kind("target", target, "the name of a target, or a Target")
+    if threads is None:
         return target
-    if threads < 1:
-        raise InputError(f"threads: expected at least 1, got {threads}")
+    threads = whole_number(threads, "threads", 1, MOST_THREADS)
+    if "threads" not in {field.name for field in fields(target)}:
+        return target
     return replace(target, **cast("dict[str, Any]", {"threads": threads}))
 
 
@@ -287,6 +307,29 @@ def _named_target(spec: str, model: Model | ModuleOp | None) -> Target:
     return parse_target(manager.target(target_name(spec)), spec)
 
 
+def _check_model(model: object) -> None:
+    if isinstance(model, Model):
+        return
+    from xdsl.dialects.builtin import ModuleOp
+
+    if not isinstance(model, ModuleOp):
+        hint = "a model as lamina.read returns it, or a module"
+        raise wrong_kind("model", model, hint)
+
+
+def _checked_pipeline(pipeline: object) -> Pipeline | None:
+    if pipeline is None or isinstance(pipeline, str):
+        return pipeline
+    from xdsl.passes import ModulePass
+
+    expected = "a spec such as 'a,b{x=1}', or a list of passes"
+    passes = listed(pipeline, "pipeline", expected)
+    for each in passes:
+        if not isinstance(each, ModulePass):
+            raise wrong_kind("a member of pipeline", each, "a pass")
+    return tuple(cast("list[ModulePass]", passes))
+
+
 def _module(model: Model | ModuleOp) -> ModuleOp:
     return model.module if isinstance(model, Model) else model
 
@@ -307,6 +350,13 @@ def _own_weights(model: Model | ModuleOp) -> Mapping[str, Any]:
     return model.weights if isinstance(model, Model) else {}
 
 
+def _verified(weights: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return weights of which no file was changed since it was read."""
+    if isinstance(weights, Weights):
+        weights.verify_unchanged()
+    return weights
+
+
 def _stages(
     dump: str | os.PathLike[str] | None,
     target: Target,
@@ -322,7 +372,7 @@ def _stages(
     if isinstance(model, Model) and source is not None:
         size = source.stat().st_size if source.is_file() else None
         entry = {"path": str(source.absolute()), "format": model.format, "size": size}
-    return StageDump(Path(dump), target_spec(target), passes, entry)
+    return StageDump(checked_path(dump, "dump"), target_spec(target), passes, entry)
 
 
 def _run(

@@ -11,6 +11,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -64,7 +67,9 @@ class PagesType(ParametrizedAttribute, TypeAttribute):
         return PagesType(element, StringAttr(count), *sizes)
 
     def verify(self) -> None:
-        """Check that tiles divide a page."""
+        """Check that elements are floats, and that tiles divide a page."""
+        floats = Float16Type | BFloat16Type | Float32Type
+        require(isinstance(self.element, floats), f"pages of {self.element}: f16, bf16 or f32")
         tile, page = self.tile.value.data, self.page.value.data
         require(page > 0 and tile >= 0, f"page of {page} positions in tiles of {tile}")
         require(tile == 0 or page % tile == 0, f"page of {page} positions in tiles of {tile}")

@@ -72,8 +72,8 @@ def read_gguf(path: str | os.PathLike[str]) -> GgufFile:
     version = _read_version(cursor)
     tensor_count = _read_count(cursor, "tensor_count", _LEAST_TENSOR_BYTES)
     pair_count = _read_count(cursor, "kv_count", _LEAST_PAIR_BYTES)
-    metadata = _read_metadata(cursor, pair_count)
-    _check_vocabulary(source.path, metadata)
+    metadata, places = _read_metadata(cursor, pair_count)
+    _check_vocabulary(source.path, metadata, places)
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
     assert isinstance(alignment, int)
     infos = _read_tensor_infos(cursor, tensor_count, alignment)
@@ -111,8 +111,10 @@ def _read_count(cursor: Cursor, field: str, least_bytes: int) -> int:
     return count
 
 
-def _read_metadata(cursor: Cursor, count: int) -> dict[str, Value]:
+def _read_metadata(cursor: Cursor, count: int) -> tuple[dict[str, Value], dict[str, int]]:
+    """Return the values, and the byte at which each one's record says its type."""
     metadata: dict[str, Value] = {}
+    places: dict[str, int] = {}
     for index in range(count):
         cursor.field = f"metadata pair {index}"
         key = cursor.string("key")
@@ -121,23 +123,27 @@ def _read_metadata(cursor: Cursor, count: int) -> dict[str, Value]:
         if key in metadata:
             cursor.fail(f"the key {shown(key)} appears twice")
         cursor.field = f"key {shown(key)}"
+        places[key] = cursor.position
         kind = cursor.u32("value type")
         if key == "general.alignment" and kind != UINT32_TYPE:
             cursor.fail(f"expected value type {UINT32_TYPE} (u32), got {kind}")
         value = metadata[key] = cursor.value(kind)
         if key == "general.alignment" and not _is_alignment(value):
             cursor.fail(f"expected a power of two up to {_LARGEST_ALIGNMENT}, got {value}")
-    return metadata
+    return metadata, places
 
 
 def _is_alignment(value: Value) -> bool:
     return isinstance(value, int) and 0 < value <= _LARGEST_ALIGNMENT and value.bit_count() == 1
 
 
-def _check_vocabulary(path: Path, metadata: Mapping[str, Value]) -> None:
+def _check_vocabulary(path: Path, metadata: Mapping[str, Value], places: Mapping[str, int]) -> None:
+    def fault(key: str, problem: str) -> FormatError:
+        return FormatError(f"{path}: at byte {places[key]}, field {key}: expected {problem}")
+
     for key in (_TOKENS, "tokenizer.ggml.merges"):
         if key in metadata and not isinstance(metadata[key], StringArray):
-            raise FormatError(f"{path}: field {key}: expected an array of strings")
+            raise fault(key, f"an array of strings, got {shown(metadata[key])}")
     tokens = metadata.get(_TOKENS)
     count = len(tokens) if isinstance(tokens, StringArray) else 0
     for key, dtype in _PER_TOKEN.items():
@@ -146,13 +152,9 @@ def _check_vocabulary(path: Path, metadata: Mapping[str, Value]) -> None:
             continue
         if not isinstance(values, np.ndarray) or values.dtype != dtype:
             got = f"{values.dtype}" if isinstance(values, np.ndarray) else shown(values)
-            expected = np.dtype(dtype).name
-            raise FormatError(f"{path}: field {key}: expected an array of {expected}, got {got}")
+            raise fault(key, f"an array of {np.dtype(dtype).name}, got {got}")
         if values.shape != (count,):
-            raise FormatError(
-                f"{path}: field {key}: expected one value for each of the {count} tokens, "
-                f"got {values.size}"
-            )
+            raise fault(key, f"one value for each of the {count} tokens, got {values.size}")
 
 
 def _read_tensor_infos(cursor: Cursor, count: int, alignment: int) -> list[_TensorInfo]:

@@ -15,9 +15,10 @@ from lamina.errors import FormatError, InputError
 class MappedFile:
     """The bytes of one regular file, mapped once and never written.
 
-    The mapping keeps the file's old contents alive when another file takes its name; it cannot
-    survive the file being cut short in place, so `verify_unchanged` is there to be called after
-    a header was read and before weights are.
+    The mapping keeps the file's old contents alive when another file takes its name. It cannot
+    survive the file being cut short in place: the system ends a process that reads what is gone
+    (SIGBUS). So `verify_unchanged` is there to be called after a header was read and before
+    weights are.
     """
 
     path: Path
@@ -65,6 +66,10 @@ class MappedFile:
 
     def verify_unchanged(self) -> None:
         """Raise `FormatError` if the file was written or cut since it was mapped."""
+        changed = FormatError(f"{self.path}: the file was changed while it was read")
+        # The mapping has a descriptor of its own, whoever has the file's name by now.
+        if self.data.size() != self.size:
+            raise changed
         try:
             found = os.stat(self.path)
         except OSError:
@@ -72,4 +77,4 @@ class MappedFile:
             return
         replaced = found.st_ino != self.inode
         if not replaced and (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
-            raise FormatError(f"{self.path}: the file was changed while it was read")
+            raise changed

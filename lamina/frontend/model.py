@@ -117,6 +117,12 @@ class Weights(Mapping[str, Weight]):
         """The bytes that all tensors take in their files."""
         return sum(weight.nbytes for weight in self._weights.values())
 
+    def verify_unchanged(self) -> None:
+        """Raise `FormatError` if a file that holds some of them was written or cut meanwhile."""
+        for source in {id(w.source): w.source for w in self._weights.values()}.values():
+            if source is not None:
+                source.verify_unchanged()
+
     def expect(self, name: str, shape: tuple[int, ...]) -> Weight:
         """Return the weight `name` of `shape`, or raise a `FormatError` naming file and tensor."""
         weight = self._weights.get(name)

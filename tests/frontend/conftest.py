@@ -58,21 +58,32 @@ def traced() -> Callable[..., int]:
     return trace
 
 
+def seconds(read: Callable[[Path], object], path: Path, error: type[LaminaError]) -> float:
+    """Return how long it takes `read(path)` to refuse."""
+    start = time.perf_counter()
+    with pytest.raises(error):
+        read(path)
+    return time.perf_counter() - start
+
+
 @pytest.fixture
 def refusal() -> Callable[..., str]:
-    """Return the message with which `read(path)` refuses, quickly and in little memory."""
+    """Return the message of `read(path)`, which refuses within 0.1 s and in little memory.
+
+    That is the memory of twice the file, and 1 MB.
+    """
 
     def refuse(
         read: Callable[[Path], object], path: Path, error: type[LaminaError] = FormatError
     ) -> str:
+        size = path.stat().st_size if path.is_file() else 0
+        # A busy machine is slow now and then, a slow refusal always.
+        assert any(seconds(read, path, error) < 0.1 for _ in range(10))
         tracemalloc.start()
-        start = time.perf_counter()
         with pytest.raises(error) as caught:
             read(path)
-        seconds, (_, peak) = time.perf_counter() - start, tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        size = path.stat().st_size if path.is_file() else 0
-        assert seconds < 0.5
         assert peak < 2 * size + 1_000_000
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)

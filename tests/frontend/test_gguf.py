@@ -1,3 +1,4 @@
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,16 @@ def test_a_file_that_is_written_to_is_noticed(write_gguf: Write) -> None:
     source = read_gguf(path).tensors["x"].source
     source.verify_unchanged()
     path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(FormatError, match=r"model\.gguf: the file was changed"):
+        source.verify_unchanged()
+
+
+def test_a_file_that_is_cut_after_it_lost_its_name_is_noticed(write_gguf: Write) -> None:
+    path = write_gguf({}, {"x": np.ones(8)})
+    source = read_gguf(path).tensors["x"].source
+    other = path.rename(path.with_name("other"))
+    path.write_bytes(other.read_bytes())
+    os.truncate(other, 8)
     with pytest.raises(FormatError, match=r"model\.gguf: the file was changed"):
         source.verify_unchanged()
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import lamina
 from lamina.errors import FormatError, InputError
 from lamina.frontend.gguf import read_gguf
 
@@ -141,19 +142,33 @@ def vocabularies() -> Cases:
     for key, right, wrong in (("token_type", g.I32, g.U8), ("scores", g.F32, g.F64)):
         name = f"tokenizer.ggml.{key}"
         other = g.pair(name, g.ARRAY, g.array(wrong, [1, 1]))
-        yield f"{key} of another type", g.header(0, 2) + tokens + other, f"field {name}: .*got "
+        where = f"at byte {24 + len(tokens) + 8 + len(name)}, field {name}: "
+        yield f"{key} of another type", g.header(0, 2) + tokens + other, f"{where}.*got "
         short = g.pair(name, g.ARRAY, g.array(right, [1]))
-        yield f"short {key}", g.header(0, 2) + tokens + short, f"field {name}: .*2 tokens, got 1"
+        yield f"short {key}", g.header(0, 2) + tokens + short, f"{where}.*2 tokens, got 1"
+        long = g.pair(name, g.ARRAY, g.array(right, [1] * 3))
+        yield f"long {key}", g.header(0, 2) + tokens + long, f"{where}.*2 tokens, got 3"
         yield f"{key} alone", g.header(0, 1) + short, f"field {name}: .*0 tokens, got 1"
         single = g.pair(name, right, g.scalar(right, 1))
-        yield f"{key} as a number", g.header(0, 2) + tokens + single, f"field {name}: .*array of"
+        yield f"{key} as a number", g.header(0, 2) + tokens + single, f"{where}.*array of"
     numbers = g.pair("tokenizer.ggml.tokens", g.ARRAY, g.array(g.U32, [1, 2]))
     yield "tokens as numbers", PAIR + numbers, "field tokenizer.ggml.tokens: .*array of strings"
     merges = g.pair("tokenizer.ggml.merges", g.STRING, g.string("a b"))
     yield "merges as a string", PAIR + merges, "field tokenizer.ggml.merges: .*array of strings"
 
 
-KINDS = (headers, keys, values, arrays, shapes, types, places, vocabularies)
+def long_files() -> Cases:
+    words = [f"token {i}" for i in range(20_000)]
+    tokens = g.header(0, 2) + g.pair("tokens", g.ARRAY, g.array(g.STRING, words))
+    yield "fault after many tokens", tokens + g.pair("key", 13, b""), "'key': unknown value type 13"
+    empty = keyed(g.ARRAY, pack("<IQ", g.STRING, 50_001) + bytes(8 * 50_000) + pack("<Q", 2**40))
+    yield "many empty strings", empty, "byte 400051, key 'key': string 50000 of 50001 runs past"
+    names = b"".join(g.info(f"t{i}", [0], 0, 0) for i in range(2000))
+    many = g.header(2001, 0) + names + g.info("t7", [0], 0, 0)
+    yield "fault after many tensors", many, "tensor 't7': another tensor has the same name"
+
+
+KINDS = (headers, keys, values, arrays, shapes, types, places, vocabularies, long_files)
 HOSTILE = [pytest.param(data, said, id=name) for kind in KINDS for name, data, said in kind()]
 
 
@@ -165,6 +180,14 @@ def test_a_hostile_file_is_refused_by_offset_and_field(
     path.write_bytes(data)
     message = refusal(read_gguf, path)
     assert re.search(said, message), message
+
+
+@pytest.mark.parametrize(("data", "said"), HOSTILE)
+def test_a_hostile_file_is_no_model(data: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.gguf"
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=said):
+        lamina.read(path)
 
 
 def test_a_file_cut_at_any_byte_is_refused(small: bytes, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,15 @@ def test_more_layers_than_there_are_tensors_are_refused(tmp_path: Path) -> None:
     folder = checkpoints.save_folder(tmp_path, settings, checkpoints.llama(settings))
     with pytest.raises(FormatError, match=r"model\.layers\.2\.input_layernorm\.weight' is missing"):
         lamina.read(folder)
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_a_file_that_was_cut_since_it_was_read_is_refused(tmp_path: Path, target: str) -> None:
+    path = checkpoints.of_gguf("q4_1").write(tmp_path)
+    model = lamina.read(path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(FormatError, match=r"model\.gguf: the file was changed while it was read"):
+        lamina.compile(model, target)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from group_module import ELEMENTS, Body, Run, compare, module_of
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f64, i8, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects import cache, nn, quant
 from lamina.dialects.cache import PagesType
@@ -176,6 +178,12 @@ def test_pages_that_nobody_wrote_do_not_matter() -> None:
     junk[1][page, :, 1:] = np.nan
     found = [run([batch.numbers(2, 32), *each, *rest])["y0"] for each in (pools, junk)]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("element", [i8, i32, f64], ids=str)
+def test_pages_hold_no_elements_but_those_that_keys_are_rounded_to(element: Attribute) -> None:
+    with pytest.raises(VerifyException, match=f"pages of {element}: f16, bf16 or f32"):
+        PagesType.of(element, "pages", 2, PAGE, 32, 0)
 
 
 @pytest.mark.parametrize("page", [-1, COUNT])
