@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from lamina import knobs
+from lamina.arguments import exists
 from lamina.errors import FormatError, InputError, LaminaError
 from lamina.writing import writing
 
@@ -148,9 +149,9 @@ def resolve_model(name_or_path: str | Path) -> Path:
 
     `InputError` if there is neither, with the command that fetches it if the name is known.
     """
-    path = Path(name_or_path).expanduser()
     name = str(name_or_path)
-    if name and path.exists():
+    path = Path(os.path.expanduser(name))
+    if name and exists(path):
         return path
     if name not in SOURCES:
         known = ", ".join(SOURCES)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
+from lamina.arguments import listed
 from lamina.errors import FormatError, InputError
 from lamina.frontend.control_spellings import ControlSpellings, Disguise
 from lamina.frontend.shown import shown
@@ -162,12 +163,13 @@ class Tokenizer:
     def checked_ids(self, ids: Iterable[int]) -> list[int]:
         """Return `ids` as a list of int; `InputError` unless each is in the vocabulary."""
         found: list[int] = []
-        for token in ids:
-            if not isinstance(token, Integral) or not 0 <= token < self.vocab_size:
+        for token in listed(ids, "ids", "a list of token ids"):
+            number = int(token) if isinstance(token, Integral) else -1
+            if not 0 <= number < self.vocab_size:
                 raise InputError(
                     f"{shown(token)} is not a token id: expected 0 to {self.vocab_size - 1}"
                 )
-            found.append(int(token))
+            found.append(number)
         return found
 
     @cached_property

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from lamina.errors import InputError
+from lamina.arguments import whole_number
 
 _FIRST: Final = 32
 _LEAST: Final = 8
 _MOST: Final = 128
+_LARGEST: Final = 2**31 - 1
 _SECONDS: Final = 0.35
 """What a step of prompt tokens may take, so that an interrupt is answered within half a second."""
 
@@ -20,9 +21,7 @@ class ChunkSize:
 
     def __init__(self, fixed: int | None = None) -> None:
         """Always allow `fixed` tokens, if given; `InputError` unless it is at least 1."""
-        if fixed is not None and fixed < 1:
-            raise InputError(f"chunk_tokens is {fixed}: expected at least 1")
-        self._fixed = fixed
+        self._fixed = None if fixed is None else whole_number(fixed, "chunk_tokens", 1, _LARGEST)
         self._size = _FIRST
 
     @property

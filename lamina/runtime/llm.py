@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lamina import compiler
+from lamina.arguments import listed, path_text
 from lamina.errors import InputError
 from lamina.frontend.fetch import resolve_model
 from lamina.frontend.model import Model
@@ -65,7 +66,7 @@ class LLM:
             raise InputError(f"activations is {activations!r}: expected auto or f32")
         started = perf_counter()
         if not isinstance(model, Model):
-            model = compiler.read(resolve_model(os.fspath(model)), defer=True)
+            model = compiler.read(resolve_model(path_text(model, "model")), defer=True)
         loaded = perf_counter()
         chosen = _with_activations(compiler.resolve_target(target, model, threads), activations)
         executable = compiler.compile(model, chosen, dump=dump)
@@ -102,7 +103,8 @@ class LLM:
         `SamplingParams`. After Ctrl-C the model can be used further.
         """
         began = perf_counter()
-        every = [prompts] if isinstance(prompts, str) else list(prompts)
+        expected = "text, or a list of prompts"
+        every = [prompts] if isinstance(prompts, str) else listed(prompts, "prompts", expected)
         generation = self._generation(every, SamplingParams(**sampling), began)
         with closing(generation.pieces()) as pieces:
             for _ in pieces:
@@ -146,7 +148,7 @@ class LLM:
         self.close()
 
     def _generation(
-        self, prompts: Sequence[Prompt], params: SamplingParams, began: float
+        self, prompts: Sequence[object], params: SamplingParams, began: float
     ) -> Generation:
         session, vocabulary = self.session, self._vocabulary
         if params.stop:

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Final, cast
 
+from lamina.arguments import whole_number
 from lamina.errors import InputError
 
 GREEDY_BELOW: Final = 1e-5
@@ -56,7 +57,8 @@ class SamplingParams:
     def __post_init__(self) -> None:
         for name, (low, high) in _COUNTS.items():
             if name != "seed" or self.seed is not None:
-                object.__setattr__(self, name, _count(name, getattr(self, name), low, high))
+                count = whole_number(getattr(self, name), name, low, high)
+                object.__setattr__(self, name, count)
         for name, (wanted, holds) in _NUMBERS.items():
             object.__setattr__(self, name, _number(name, getattr(self, name), wanted, holds))
         object.__setattr__(self, "stop", _stops(self.stop))
@@ -67,12 +69,6 @@ class SamplingParams:
     def greedy(self) -> bool:
         """Whether the likeliest token is always taken."""
         return self.temperature < GREEDY_BELOW
-
-
-def _count(name: str, value: object, low: int, high: int) -> int:
-    if not isinstance(value, bool) and isinstance(value, Integral) and low <= int(value) <= high:
-        return int(value)
-    raise InputError(f"{name} is {value!r}: expected a whole number from {low} to {high}")
 
 
 def _number(name: str, value: object, wanted: str, holds: Callable[[float], bool]) -> float:

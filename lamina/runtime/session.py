@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
-from lamina.errors import InputError
+from lamina.arguments import whole_number
 from lamina.runtime.batch import Batch, Part
 from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.decoder import LOGITS, names_by_role, page_size, query_block, vocabulary_size
@@ -71,10 +71,7 @@ class Session:
         signature = executable.signature
         self._names = names_by_role(signature)
         self.vocabulary = vocabulary_size(signature)
-        if not 1 <= cache_tokens <= _MOST_TOKENS:
-            raise InputError(
-                f"cache_tokens is {cache_tokens}: expected a number from 1 to {_MOST_TOKENS}"
-            )
+        cache_tokens = whole_number(cache_tokens, "cache_tokens", 1, _MOST_TOKENS)
         self.page = page_size(signature)
         self.capacity = cache_tokens
         count = self.pages_for(cache_tokens)

@@ -1,10 +1,9 @@
 """What generation has to know of a model's tokens."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import cast
 
+from lamina.arguments import listed
 from lamina.errors import InputError
 from lamina.frontend.tokenizer import Tokenizer
 
@@ -28,11 +27,9 @@ class Vocabulary:
         """
         if isinstance(prompt, str):
             found = self.text_tokenizer(name).encode(prompt)
-        elif isinstance(prompt, Iterable) and not isinstance(prompt, bytes):
-            found = [self._id(token, name) for token in cast("Iterable[object]", prompt)]
         else:
-            kind = type(prompt).__name__
-            raise InputError(f"{name} is of type {kind}: expected text or a list of token ids")
+            tokens = listed(prompt, name, "text or a list of token ids")
+            found = [self._id(token, name) for token in tokens]
         if not found:
             raise InputError(f"{name} is empty: expected at least one token to go on from")
         return found
@@ -45,6 +42,6 @@ class Vocabulary:
 
     def _id(self, token: object, name: str) -> int:
         number = int(token) if isinstance(token, Integral) else -1
-        if 0 <= number < self.size:
+        if 0 <= number < self.size and not isinstance(token, bool):
             return number
         raise InputError(f"{name} has {token!r}: expected token ids from 0 to {self.size - 1}")

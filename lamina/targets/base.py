@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+MOST_THREADS = 512
+"""The largest number of threads that a step can be run by."""
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -180,7 +183,7 @@ def input_array(binding: Binding, value: object) -> Array:
     """Return what an input is given as an array; InputError if it cannot be one."""
     try:
         return np.asarray(value)
-    except ValueError:
+    except (TypeError, ValueError):
         kind = NUMPY[binding.dtype]
         raise InputError(f"input {binding.name!r}: is no array, expected {kind}") from None
 

@@ -59,7 +59,9 @@ def test_threads_are_at_most_the_cpus_of_the_affinity_mask(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("asked", [0, -1, 100_000])
 def test_a_number_of_threads_out_of_range_is_refused(asked: int) -> None:
-    with pytest.raises(InputError, match=f"threads: expected 1 to 512, got {asked}"):
+    with pytest.raises(
+        InputError, match=f"threads is {asked}: expected a whole number from 1 to 512"
+    ):
         thread_count(asked)
 
 

@@ -16,6 +16,12 @@ from lamina.targets.base import NUMPY, Executable
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
 
+
+class Unwilling:
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise TypeError("no")
+
+
 INPUTS = {
     "tokens": np.int32([3, 4, 5]),
     "positions": np.int32([0, 1, 2]),
@@ -62,6 +68,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "input 'tokens': expected int32, got float64",
     ),
     "a list is ragged": ({"table": [[0], [0, 1]]}, "input 'table': is no array"),
+    "a class is no array": ({"rows": np.ndarray}, "input 'rows': expected int32, got object"),
+    "a number is complex": ({"rows": [2j]}, "input 'rows': expected int32, got complex128"),
+    "a number is too large": ({"rows": [10**40]}, "input 'rows': expected int32, got object"),
+    "it fails to become one": ({"rows": Unwilling()}, "input 'rows': is no array"),
     "text is no array": ({"tokens": "Hello"}, "input 'tokens': expected int32, got <U5"),
 }
 

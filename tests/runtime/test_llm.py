@@ -240,6 +240,11 @@ def test_logits_of_more_tokens_than_the_context_are_refused() -> None:
         ([[1, -1]], "prompt 1 has -1: expected token ids from 0 to 257"),
         ([[258]], "prompt 1 has 258"),
         ([[1.0]], r"prompt 1 has 1\.0"),
+        ([[True]], "prompt 1 has True"),
+        (None, "prompts is of type NoneType: expected text, or a list of prompts"),
+        (3, "prompts is of type int"),
+        (b"a", "prompts is of type bytes"),
+        ({"a": 1}, "prompts is of type dict"),
     ],
 )
 def test_a_prompt_that_is_none_is_refused(prompts: list, message: str) -> None:

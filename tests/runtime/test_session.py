@@ -84,7 +84,9 @@ def test_what_is_no_decoder_is_refused(fields: dict, message: str) -> None:
 
 @pytest.mark.parametrize("cache_tokens", [0, -1, 2**31])
 def test_a_cache_of_no_size_is_refused(cache_tokens: int) -> None:
-    with pytest.raises(InputError, match=f"cache_tokens is {cache_tokens}: expected a number"):
+    with pytest.raises(
+        InputError, match=f"cache_tokens is {cache_tokens}: expected a whole number"
+    ):
         Session(HistoryModel(64), cache_tokens)
 
 
@@ -98,5 +100,5 @@ def test_chunks_follow_the_speed_of_steps() -> None:
 
 
 def test_a_chunk_of_no_tokens_is_refused() -> None:
-    with pytest.raises(InputError, match="chunk_tokens is 0: expected at least 1"):
+    with pytest.raises(InputError, match="chunk_tokens is 0: expected a whole number from 1"):
         ChunkSize(0)

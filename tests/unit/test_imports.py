@@ -14,9 +14,10 @@ LAYERS = (
     *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
     *("compiler", "runtime", "cli"),
 )
-EVERYWHERE = {"atomic_file", "errors", "knobs", "progress", "writing"}
+EVERYWHERE = {"arguments", "atomic_file", "errors", "knobs", "progress", "writing"}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
+    "arguments": {"arguments", "errors"},
     "atomic_file": {"atomic_file"},
     "errors": {"errors"},
     "progress": {"progress"},

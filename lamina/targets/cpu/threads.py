@@ -6,10 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from lamina.errors import InputError
-
-MOST_THREADS: Final = 512
-"""The largest number of threads that a step can be run by."""
+from lamina.arguments import whole_number
+from lamina.targets.base import MOST_THREADS
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
@@ -19,9 +17,7 @@ def thread_count(asked: int | None = None) -> int:
     """Return `asked`, or for None what this process may use; InputError if out of range."""
     if asked is None:
         return default_threads()
-    if not 1 <= asked <= MOST_THREADS:
-        raise InputError(f"threads: expected 1 to {MOST_THREADS}, got {asked}")
-    return asked
+    return whole_number(asked, "threads", 1, MOST_THREADS)
 
 
 def default_threads(cgroups: Path = _CGROUPS, membership: Path = _MEMBERSHIP) -> int:
