@@ -11,16 +11,21 @@ from xdsl.ir import Operation
 from lamina.dialects.plan import HostOp
 from lamina.errors import LoweringError
 from lamina.targets.base import Target
+from lamina.targets.signature import forward_of
 
 PREPARE = "prepare"
 """The function on weights alone: it is run by the operations' meanings, whatever the target."""
 
 
 def check_accepted(module: ModuleOp, target: Target) -> None:
-    """Raise a `LoweringError` that names the first operation `target` has no rule for."""
+    """Raise a `LoweringError` that names the first operation `target` has no rule for.
+
+    Where there is no `@forward`, that is what is wrong: passes leave other functions as they are.
+    """
     accepts = target.accepts
     for op in _for_target(module):
         if op.name not in accepts:
+            forward_of(module)
             raise LoweringError(f"{target.name} has no rule for {op.name}{_origin(op)}")
 
 

@@ -27,10 +27,11 @@ PAGE, BLOCK = "cache.page", "cache.block"
 
 def forward_of(module: ModuleOp) -> FuncOp:
     """Return `@forward`; LoweringError if the module has none."""
-    for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == FORWARD:
-            return op
-    raise LoweringError(f"the module has no function @{FORWARD}")
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+    if FORWARD in functions:
+        return functions[FORWARD]
+    there = ", ".join(f"@{name}" for name in functions) or "none"
+    raise LoweringError(f"the module has no function @{FORWARD} (there is {there})")
 
 
 def signature_of(module: ModuleOp) -> Signature:

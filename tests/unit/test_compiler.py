@@ -182,6 +182,14 @@ def test_an_operation_without_a_rule_is_named_with_its_node() -> None:
         lamina.compile(parsed(TEXT), "text", ())
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_a_module_without_forward_is_told_so(target: str) -> None:
+    with pytest.raises(LoweringError, match=r"no function @forward \(there is @backward\)"):
+        lamina.compile(parsed(TEXT.replace("@forward", "@backward")), target)
+    with pytest.raises(LoweringError, match=r"no function @forward \(there is none\)"):
+        lamina.compile(parsed("builtin.module { %x = arith.constant 1 : i32 }"), target)
+
+
 def test_what_runs_by_its_meaning_needs_no_rule() -> None:
     prepare = TEXT.replace("@forward", "@prepare")
     assert code(lamina.compile(parsed(prepare), "text", ()))
