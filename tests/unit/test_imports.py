@@ -12,7 +12,7 @@ ROOMS = ("dialects", "passes", "targets", "plugins", "frontend")
 
 LAYERS = (
     *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
-    *("compiler", "runtime", "cli"),
+    *("compiler", "runtime", "measure", "cli"),
 )
 EVERYWHERE = {"arguments", "atomic_file", "errors", "knobs", "progress", "writing"}
 ALLOWED = {
@@ -25,7 +25,7 @@ ALLOWED = {
     "writing": {"writing", "errors"},
     "frontend": {"frontend", "dialects", *EVERYWHERE},
 }
-for roof in ("plugins", "compiled", "compiler", "runtime", "cli"):
+for roof in ("plugins", "compiled", "compiler", "runtime", "measure", "cli"):
     ALLOWED[roof].add("frontend")
 FREE = {"__init__", "__main__", "testing"}
 """Modules above all layers; nothing but each other and the tests imports them."""

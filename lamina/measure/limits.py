@@ -1,0 +1,158 @@
+"""The limits of this machine that other figures are held against: memory and arithmetic."""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.errors import LaminaError
+from lamina.measure.probes import (
+    CHAINS,
+    copy_text,
+    float_text,
+    grain,
+    integer_step,
+    integer_text,
+    read_text,
+)
+from lamina.progress import report
+from lamina.targets.cpu.codegen import compile_text
+from lamina.targets.cpu.features import CpuFeatures, detect
+from lamina.targets.cpu.jit import load_object
+from lamina.targets.cpu.memory import Array, allocate
+
+DISTANCES: Final = (0, 512, 1280, 2048, 4096)
+"""Bytes ahead of a read that are tried for prefetching; 0: no prefetch."""
+
+_STEPS: Final = 1 << 22
+_WORK: Final = "measuring the machine"
+_MEASURES: Final = len(DISTANCES) + 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `threads` threads reach together: bytes and operations a second.
+
+    `read` sums up memory, the best of several prefetch distances; `copy` counts bytes read and
+    written, the better of plain and non-temporal stores. `float_ops` are f32 multiply-adds, each
+    two operations, `integer_ops` those of 8-bit dots; 0 where the CPU has no instruction for them.
+    """
+
+    threads: int
+    read: float
+    copy: float
+    float_ops: float
+    integer_ops: float
+
+    def __str__(self) -> str:
+        parts = [f"reading {self.read / 1e9:.1f} GB/s", f"copying {self.copy / 1e9:.1f} GB/s"]
+        if self.float_ops:
+            parts.append(f"f32 {self.float_ops / 1e9:.0f} GFLOP/s")
+        if self.integer_ops:
+            parts.append(f"8-bit {self.integer_ops / 1e9:.0f} GOP/s")
+        return f"{', '.join(parts)} with {self.threads} thread{'s' * (self.threads != 1)}"
+
+
+def measure_limits(
+    threads: int, *, megabytes: int = 512, rounds: int = 5, features: CpuFeatures | None = None
+) -> Limits:
+    """Measure with `threads` threads at once; the best of `rounds` counts.
+
+    Memory is a block of `megabytes` on huge pages where there are some, each thread its part.
+    `features` are those of this machine by default. Raises `InputError` if there is no memory.
+    """
+    machine = detect() if features is None else features
+    bench = _Bench(machine, threads, rounds)
+    block = allocate(megabytes << 20).view(np.int64)
+    block[:] = 1
+    read = max(bench.read(block, distance) for distance in DISTANCES)
+    copy = max(bench.copy(block, streaming) for streaming in (False, True))
+    return Limits(threads, read, copy, bench.floats(), bench.integers())
+
+
+class _Bench:
+    def __init__(self, features: CpuFeatures, threads: int, rounds: int) -> None:
+        self._features, self._threads, self._rounds = features, threads, rounds
+        self._done = 0
+
+    def read(self, block: Array, distance: int) -> float:
+        """Return the bytes a second that are read."""
+        signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+        probe = self._probe(read_text(self._features, distance), *signature)
+        starts, count = self._parts(block)
+        seconds = self._best(lambda n: probe(starts[n], count))
+        if probe(starts[0], count) != count:
+            raise LaminaError("the sum of what was read is wrong: this machine cannot be measured")
+        return self._threads * count * 8 / seconds
+
+    def copy(self, block: Array, streaming: bool) -> float:
+        """Return the bytes a second that are read and written, from one half to the other."""
+        signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        probe = self._probe(copy_text(self._features, streaming=streaming), *signature)
+        half = len(block) // 2
+        starts, count = self._parts(block[:half])
+        ends, _ = self._parts(block[-half:])
+        seconds = self._best(lambda n: probe(starts[n], count, ends[n]))
+        return 2 * self._threads * count * 8 / seconds
+
+    def floats(self) -> float:
+        """Return the f32 operations a second; 0 without multiply-adds."""
+        if not self._features.fma:
+            return 0.0
+        probe = self._probe(float_text(self._features), *(ctypes.c_float,) * 2, ctypes.c_int64)
+        return self._operations(lambda n: probe(0.5, _STEPS), 1)
+
+    def integers(self) -> float:
+        """Return the operations a second of dots of 8-bit numbers; 0 without instructions."""
+        width = integer_step(self._features)
+        if not width:
+            return 0.0
+        probe = self._probe(integer_text(self._features), *(ctypes.c_int32,) * 2, ctypes.c_int64)
+        return self._operations(lambda n: probe(1, _STEPS), width)
+
+    def _operations(self, work: Callable[[int], object], width: int) -> float:
+        seconds = self._best(work)
+        return 2 * self._threads * _STEPS * CHAINS * self._features.lanes(32) * width / seconds
+
+    def _probe(self, text: str, *signature: Any) -> Callable[..., Any]:
+        code = load_object(compile_text(text, self._features), ["probe"])
+        found = ctypes.CFUNCTYPE(*signature)(code.addresses["probe"])
+        # The code goes when `code` does.
+        return lambda *args: (code, found(*args))[1]
+
+    def _parts(self, block: Array) -> tuple[list[int], int]:
+        """Return where each thread's part begins, and the elements of a part."""
+        step = grain(self._features)
+        count = len(block) // self._threads // step * step
+        first = block.ctypes.data
+        return [first + n * count * 8 for n in range(self._threads)], count
+
+    def _best(self, work: Callable[[int], object]) -> float:
+        """Return the fewest seconds in which all threads did `work(thread)` at once."""
+        best = min(_together(work, self._threads) for _ in range(self._rounds))
+        self._done += 1
+        report(_WORK, self._done, _MEASURES)
+        return best
+
+
+def _together(work: Callable[[int], object], threads: int) -> float:
+    """Return the seconds from the first thread's beginning to the last one's end."""
+    ready = threading.Barrier(threads)
+    times: list[float] = []
+
+    def run(number: int) -> None:
+        ready.wait()
+        times.append(perf_counter())
+        work(number)
+        times.append(perf_counter())
+
+    workers = [threading.Thread(target=run, args=[n]) for n in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return max(times) - min(times)
