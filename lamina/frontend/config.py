@@ -21,6 +21,7 @@ _GGUF_SETTINGS: Settings = {
     "general.type": ("model",),
     "split.count": (0, 1),
 }
+_QUANTIZATIONS = ("quantization_config", "compression_config")
 _QUANTIZATION_FILES = ("quantize_config.json", "quant_config.json")
 
 
@@ -89,8 +90,9 @@ def _refuse_foreign(folder: Path, fields: Fields) -> None:
             f"{fields.where}: field auto_map: the model asks to run code of its own, "
             f"{shown(fields.values['auto_map'])}, and no model's code is ever run"
         )
-    if (quantization := fields.table("quantization_config")) is not None:
-        raise quantization.unsupported("quant_method", "weights that are not quantised")
+    for key in _QUANTIZATIONS:
+        if (quantization := fields.table(key)) is not None:
+            raise quantization.unsupported("quant_method", "weights that are not quantised")
     for name in _QUANTIZATION_FILES:
         if (folder / name).exists():
             raise UnsupportedError(f"{folder / name}: quantised weights of a folder are not read")

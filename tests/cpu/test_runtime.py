@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lamina.errors import InputError
+from lamina.targets.artifact_store import write_artifact
 from lamina.targets.base import Executable
 from lamina.targets.cpu.executable import CpuExecutable
 from lamina.targets.cpu.features import detect
@@ -98,6 +100,33 @@ def test_workers_sleep_when_there_is_no_step(load: Load) -> None:
     assert time.process_time() - before < 0.02
 
 
+PINNED = """
+import os, sys, numpy as np
+from pathlib import Path
+from lamina.targets.artifact_store import read_artifact
+from lamina.targets.cpu.target import CpuTarget
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+x = np.ones(1000, np.float32)
+for threads in (1, 2, 9):
+    exe = CpuTarget(threads=threads).load(read_artifact(Path(sys.argv[1])), {})
+    for _ in range(200):
+        assert np.array_equal(exe(x)["y"], 2 * x)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity masks")
+def test_more_threads_than_cpus_make_their_way(artifact: Callable, tmp_path: Path) -> None:
+    write_artifact(tmp_path / "a", artifact("checked"))
+    done = subprocess.run(
+        [sys.executable, "-c", PINNED, tmp_path / "a"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_forked_child_starts_workers_of_its_own(load: Load) -> None:
     x, state = inputs(1000)
     exe = load("steps")
@@ -153,8 +182,6 @@ assert not any(name == "xdsl" for name in sys.modules), "xDSL was imported"
 def test_an_artifact_runs_in_a_process_without_xdsl_which_then_exits(
     artifact: Callable[[str], object], tmp_path
 ) -> None:
-    from lamina.targets.artifact_store import write_artifact
-
     write_artifact(tmp_path / "a", artifact("checked"))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "a")],

@@ -199,9 +199,20 @@ def test_no_scaling_is_no_scaling(rope: dict[str, object], folder: Read) -> None
     assert folder({**LLAMA, **rope}).rope == Rope(100_000.0, 16, "half_split")
 
 
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": True}
+
 UNSUPPORTED = {
     "remote code": ({"auto_map": {"AutoModel": "evil.Model"}}, "field auto_map: .*evil.Model"),
-    "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "quant_method: 'gptq'"),
+    "gptq": ({"quantization_config": GPTQ}, "quantization_config: field quant_method: 'gptq' is"),
+    "awq": (
+        {"quantization_config": {"quant_method": "awq", "bits": 4}},
+        "quantization_config: field quant_method: 'awq' is not supported",
+    ),
+    "quantised by none": ({"quantization_config": {"bits": 3}}, "quantization_config: .*None is"),
+    "compressed": (
+        {"compression_config": {"quant_method": "compressed-tensors"}},
+        "compression_config: field quant_method: 'compressed-tensors'",
+    ),
     "model type": ({"model_type": "mamba"}, "field model_type: 'mamba' is not supported, only b"),
     "architecture": ({"architectures": ["LlamaForX"]}, "field architectures: .*LlamaForX"),
     "encoder-decoder": ({"is_encoder_decoder": True}, "field is_encoder_decoder: True"),

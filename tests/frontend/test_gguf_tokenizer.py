@@ -88,6 +88,12 @@ def test_plain_text_never_becomes_a_control_token(parts: list[str]) -> None:
     assert TOKENIZER.decode(ids) == "".join(parts)
 
 
+def test_no_token_shows_the_marks_that_stand_for_bytes() -> None:
+    stream = TOKENIZER.stream(skip_special=False)
+    text = "".join(map(stream.push, range(N))) + stream.finish()
+    assert not set(text) & set("ĠĊĉ▁")
+
+
 def test_a_token_of_any_length_is_decoded_whole() -> None:
     long = "x" * 2_000_000
     tokenizer = small(tokens=["a", "b", "ab", "<end>", long])
@@ -131,6 +137,11 @@ def test_text_begins_once_if_the_file_says_so(text: str) -> None:
 def test_a_callers_word_on_the_beginning_counts() -> None:
     assert small(add_bos_token=True).encode("ab", add_bos=False) == [2]
     assert small(add_bos_token=False).encode("ab", add_bos=True) == [3, 2]
+
+
+@pytest.mark.parametrize("pre", ["smollm", "gpt-2", "qwen2"])
+def test_text_of_vocabularies_like_gpt2s_does_not_begin(pre: str) -> None:
+    assert small(pre=pre).encode("ab") == [2]
 
 
 def test_llama_bpe_begins_unless_the_file_says_otherwise() -> None:

@@ -80,10 +80,18 @@ def test_logits_are_those_of_the_model(folder: Folder, case: Case, wholes: list)
     np.testing.assert_allclose(wholes[0], expected, rtol=0, atol=case.accuracy)
 
 
-@pytest.mark.parametrize("chunk", [1, 7, 64])
+@pytest.mark.parametrize("chunk", [1, 7, 16, 64])
 def test_chunks_do_not_matter(executable: Executable, wholes: list, same: Same, chunk: int) -> None:
     session = Session(executable, 256, chunk_tokens=chunk)
     same(token_logits(session, PROMPTS[0]), wholes[0])
+
+
+def test_a_chunk_of_512_does_not_matter(executable: Executable, same: Same) -> None:
+    ids = np.random.default_rng(5).integers(0, 301, 530).tolist()
+    whole, parts = (
+        token_logits(Session(executable, 544, chunk_tokens=size), ids) for size in (544, 512)
+    )
+    same(parts, whole)
 
 
 def test_physical_pages_do_not_matter(executable: Executable, wholes: list, same: Same) -> None:
@@ -106,6 +114,19 @@ def test_neighbours_do_not_matter(
         parts.append(Part(PROMPTS[number], 0, pages, len(PROMPTS[number])))
     found = session.step(parts, np.copy)
     same(found, np.concatenate([wholes[number] for number in order]))
+
+
+@pytest.mark.parametrize("count", [1, 7, 31])
+def test_any_number_of_neighbours_does_not_matter(
+    executable: Executable, wholes: list, same: Same, count: int
+) -> None:
+    session, rng, own = Session(executable, 16 * count + 64, page_seed=3), RNG, count // 2
+    prompts = [rng.integers(0, 301, rng.integers(2, 16)).tolist() for _ in range(count)]
+    prompts.insert(own, PROMPTS[3])
+    pages = [session.pages.take(n, session.pages_for(len(ids))) for n, ids in enumerate(prompts, 1)]
+    session.step([Part(ids[:-1], 0, p) for ids, p in zip(prompts, pages, strict=True)], np.copy)
+    last = [Part(ids[-1:], len(ids) - 1, p, 1) for ids, p in zip(prompts, pages, strict=True)]
+    same(session.step(last, np.copy)[own], wholes[3][-1])
 
 
 def test_decoding_goes_on_beside_prompts_of_others(

@@ -162,6 +162,11 @@ def test_pieces_are_whole_characters_and_add_up_to_the_text() -> None:
     assert "".join(pieces) == text
 
 
+def test_a_stream_shows_no_part_of_a_stop_string_but_what_never_became_one() -> None:
+    pieces = list(saying("a##b###c").stream(">", max_new_tokens=8, stop=["###"]))
+    assert pieces == ["a", "##b"]
+
+
 def test_a_stream_returns_its_completion() -> None:
     def whole() -> Iterator[str]:
         found.append((yield from saying("Hello").stream(">", max_new_tokens=5)))
