@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
-from lamina.passes.functions import find_function
+from lamina.passes.functions import argument_attributes, find_function
 from lamina.passes.groups import Groups, calls_in
 
 
@@ -23,7 +23,9 @@ class ChooseVariantsPass(ModulePass):
     """`@forward` is one `nn.switch` over the rows of its products, with `bounds`.
 
     The rows are the extent that most products have; a module without symbolic rows, or
-    without products, stays as it is.
+    without products, stays as it is. Where they are a product of several extents, as of sequences
+    and their tokens, and no state goes on from step to step, a bound of 1 is left out: all
+    extents at once are hardly ever 1.
     """
 
     name = "choose-variants"
@@ -36,8 +38,10 @@ class ChooseVariantsPass(ModulePass):
         if function is None or not self.bounds:
             return
         rows = _rows(Groups.of(op), function)
-        if rows is not None:
-            _branch(function, rows, self.bounds)
+        if rows is None:
+            return
+        if bounds := tuple(each for each in self.bounds if each > 1 or _steps(function, rows)):
+            _branch(function, rows, bounds)
 
 
 def _rows(groups: Groups, function: FuncOp) -> Dim | None:
@@ -47,6 +51,12 @@ def _rows(groups: Groups, function: FuncOp) -> Dim | None:
             ranked = (y for y in call.ys if y.type.name == "tensor")
             found.update(dim for y in ranked for dim in extents(y.type)[:1] if dim.symbols)
     return found.most_common(1)[0][0] if found else None
+
+
+def _steps(function: FuncOp, rows: Dim) -> bool:
+    """Tell whether a single row is usual: a batch of one, or a step of one sequence."""
+    stated = any("lamina.state" in names.data for _, names in argument_attributes(function))
+    return stated or len(rows.symbols) == 1
 
 
 def _branch(function: FuncOp, rows: Dim, bounds: tuple[int, ...]) -> None:
