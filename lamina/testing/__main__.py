@@ -1,19 +1,20 @@
-"""Print a target's score: `python -m lamina.testing TARGET [TOPIC …]`; exit 1 unless all passed."""
+"""Print a score: `python -m lamina.testing TARGET|PASS [TOPIC …]`; exit 1 unless all passed."""
 
 import sys
 
 from lamina.errors import LaminaError
-from lamina.testing import cases, run
+from lamina.plugins import manager
+from lamina.testing import cases, run, run_pass
 
 
 def main(arguments: list[str]) -> int:
-    """Score the target named first, on all topics or those named after it; return the exit code."""
+    """Score the target or pass named first, on the topics named after it; return the exit code."""
     if not arguments:
-        print("usage: python -m lamina.testing TARGET [TOPIC ...]", file=sys.stderr)
+        print("usage: python -m lamina.testing TARGET|PASS [TOPIC ...]", file=sys.stderr)
         return 2
-    target, *topics = arguments
+    name, *topics = arguments
     try:
-        report = run(target, cases(*topics))
+        report = (run_pass if name in manager.passes() else run)(name, cases(*topics))
     except LaminaError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""The score of a target: what passed, what failed and what was refused, by operation."""
+"""The score of a target or a pass: what passed, failed and was refused, by operation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lamina.testing.case import Case
+from lamina.testing.stages import judge_pass
 from lamina.testing.suites import cases
 from lamina.testing.verdict import Outcome, judge
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Report:
-    """How a target did. `failed` and `refused` say why, by the name of the check.
+    """How a target or a pass did. `failed` and `refused` say why, by the name of the check.
 
     `passed` has the names of the checks that passed, and `operations` for each operation how many
     checks there were of it and how many passed. `comparisons` counts calls times outputs. `warned`
@@ -83,6 +84,16 @@ def run(target: str | Target, chosen: Iterable[Case] | None = None) -> Report:
     report = Report()
     for case in cases() if chosen is None else chosen:
         report.add(judge(target, case))
+    return report
+
+
+def run_pass(name: str, chosen: Iterable[Case] | None = None) -> Report:
+    """Judge a pass, by its name, on all cases or those chosen; only those it changes count."""
+    report = Report()
+    for case in cases() if chosen is None else chosen:
+        outcome = judge_pass(name, case)
+        if outcome.verdicts:
+            report.add(outcome)
     return report
 
 

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.reference.target import ReferenceTarget
-from lamina.testing import Case, cases, check, run
+from lamina.testing import Case, cases, check, run, run_pass
 from lamina.testing.comparison import difference
 from lamina.testing.conformance import conformance_tests
 from lamina.testing.sheet import Check, Sheet
@@ -180,6 +180,13 @@ def test_a_pass_that_fails_is_named_with_its_error() -> None:
 
 def test_a_pass_that_changes_nothing_has_no_verdicts() -> None:
     assert judge_pass("fuse-attention", SMALL).verdicts == []
+
+
+def test_the_score_of_a_pass_counts_what_it_changes() -> None:
+    chosen = [SMALL, *(case for case in cases("ragged") if case.name == "attention-in-parts")]
+    report = run_pass("fuse-attention", chosen)
+    assert report.cases == 1
+    assert set(report.passed) == {"attention-in-parts/attention"}
 
 
 def test_cases_of_a_topic_are_some_of_all() -> None:
