@@ -412,3 +412,5 @@ CHECKPOINTS: dict[str, Callable[[], Checkpoint]] = {
     "gpt2-prefix": lambda: of_gpt2("transformer."),
     "bert": of_bert,
 }
+ENCODERS = ("bert",)
+DECODERS = [name for name in CHECKPOINTS if name not in ENCODERS]

@@ -7,7 +7,7 @@ from typing import Any
 import checkpoints
 import numpy as np
 import pytest
-from checkpoints import CHECKPOINTS, HIDDEN, LAYERS, VOCAB, Checkpoint
+from checkpoints import CHECKPOINTS, DECODERS, HIDDEN, LAYERS, VOCAB, Checkpoint
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
@@ -19,7 +19,6 @@ from lamina.frontend.model import Model
 from lamina.plugins import manager
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
-DECODERS = [name for name in CHECKPOINTS if name != "bert"]
 ROLES = ["tokens", "positions", "query_start", "table", "work", "rows"]
 
 

@@ -5,7 +5,7 @@ import numpy_bert
 import numpy_gpt2
 import numpy_llama
 import pytest
-from checkpoints import CHECKPOINTS, VOCAB, Checkpoint
+from checkpoints import DECODERS, VOCAB, Checkpoint
 from ragged import Sequences
 
 from lamina.errors import InputError
@@ -13,7 +13,6 @@ from lamina.frontend.model import Model
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
 Run = Callable[..., Mapping[str, np.ndarray]]
-DECODERS = [name for name in CHECKPOINTS if name != "bert"]
 EXACT = {"llama": numpy_llama.logits, "gpt2": numpy_gpt2.logits}
 A, B = (np.random.default_rng(n).integers(0, VOCAB, 40).tolist() for n in (0, 1))
 

@@ -35,15 +35,6 @@ def test_a_link_in_a_page_leads_somewhere(page: str) -> None:
         assert (path.parent / link).exists(), link
 
 
-@pytest.mark.parametrize(
-    "kind", ["an operation", "a pass", "a target", "a hook", "an architecture"]
-)
-def test_there_is_a_numbered_recipe(kind: str) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    recipe = text.split(f"## Add {kind}\n")[1].split("\n## ")[0]
-    assert recipe.strip().startswith("1. ")
-
-
 def test_the_recipes_name_only_files_that_exist() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for name in re.findall(r"`((?:lamina|tests|docs)/[\w/.]*)`", text):
