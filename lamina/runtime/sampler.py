@@ -19,6 +19,7 @@ _NUCLEUS_GUESSES: Final = (256, 2048, 16384)
 """How many of the likeliest tokens to sort, in turn, until they reach `top_p`."""
 _HOTTEST: Final = 1e30
 """Beyond it every finite logit is the same, and -inf / temperature might become NaN."""
+_LARGEST: Final = float(np.finfo(np.float32).max)
 _BLOCK: Final = 256
 """Tokens whose weights are added up before any running sum is made."""
 
@@ -88,7 +89,9 @@ class Sampler:
         row, ids = row.copy(), np.flatnonzero(self._seen)
         values, penalty = row[ids].astype(np.float64), self._params.repetition_penalty
         with np.errstate(over="ignore"):
-            row[ids] = np.where(values > 0, values / penalty, values * penalty)
+            scaled = np.where(values > 0, values / penalty, values * penalty)
+        # A penalty near 0 or without bounds makes no logit infinite that was not.
+        row[ids] = np.where(np.isfinite(values), scaled.clip(-_LARGEST, _LARGEST), values)
         return row
 
     def _draw(self, row: Row, largest: float) -> int:

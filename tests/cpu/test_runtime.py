@@ -96,8 +96,8 @@ def test_workers_sleep_when_there_is_no_step(load: Load) -> None:
     load("steps")(x, s=state)
     time.sleep(0.01)
     before = time.process_time()
-    time.sleep(0.3)
-    assert time.process_time() - before < 0.02
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.01
 
 
 PINNED = """

@@ -160,6 +160,8 @@ def test_optional_metadata_is_followed(
         ("llama.final_logit_softcapping", 30.0),
         ("llama.rope.dimension_count", 8),
         ("llama.rope.scaling.type", "yarn"),
+        ("llama.rope.scaling.type", "longrope"),
+        ("llama.rope.scaling.attn_factor", 1.5),
     ],
 )
 def test_what_metadata_may_not_ask_for_is_named(key: str, value: object, metadata: Read) -> None:

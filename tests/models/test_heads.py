@@ -1,5 +1,6 @@
 """Heads of any size, sharing keys in any ratio, compute what the float64 model does."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,36 @@ def worst(checkpoint: Checkpoint, folder: Path, kv: str) -> float:
 )
 def test_a_head_may_have_any_even_size(tmp_path: Path, size: int, kv: str) -> None:
     assert worst(of_llama(head_dim=size), tmp_path, kv) < KV[kv]
+
+
+class WideHeads(GgufSizes):
+    """Heads of 48 elements, which together are wider than the hidden size."""
+
+    size = 48
+
+    @property
+    def narrow(self) -> int:
+        return self.size * self.kv_heads
+
+    @property
+    def linears(self) -> Iterator[tuple[str, int, int]]:
+        wide = self.size * self.heads
+        own = {"attn_q": (wide, self.hidden), "attn_output": (self.hidden, wide)}
+        for name, *shape in super().linears:
+            yield name, *own.get(name, shape)
+
+    @property
+    def metadata(self) -> dict[str, object]:
+        lengths = {f"llama.attention.{part}_length": self.size for part in ("key", "value")}
+        return super().metadata | lengths
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return super().settings | {"head_dim": self.size}
+
+
+def test_a_gguf_file_may_state_the_size_of_a_head(tmp_path: Path) -> None:
+    assert worst(of_gguf("f32", sizes=WideHeads()), tmp_path, "f32") < KV["f32"]
 
 
 @pytest.mark.parametrize(("heads", "kv_heads"), [(14, 2), (7, 1), (4, 4)])

@@ -133,6 +133,22 @@ def test_the_repetition_penalty_lowers_negative_logits() -> None:
     assert Sampler(params, 2, prompt=[0]).sample(np.float32([-1, -1.5])) == 1
 
 
+@pytest.mark.parametrize(("penalty", "chosen"), [(5e-324, 0), (1e-30, 0), (1e300, 2)])
+def test_no_repetition_penalty_makes_a_logit_infinite(penalty: float, chosen: int) -> None:
+    params = SamplingParams(repetition_penalty=penalty, temperature=0.1)
+    row = np.float32([15, -14, 3, -np.inf])
+    sampler = Sampler(params, 4, prompt=[0, 3] if chosen == 0 else [0, 1, 3])
+    assert sampler.sample(row) == chosen
+
+
+@pytest.mark.parametrize("fields", [{}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}])
+@pytest.mark.parametrize("temperature", [1e-8, 1e-5, 1.0])
+def test_the_largest_of_logits_far_apart_is_taken(temperature: float, fields: dict) -> None:
+    row = np.full(N, -3.4e38, np.float32)
+    row[[7, 9]] = 3.4e38, 3.3e38
+    assert set(tokens(row, 5, temperature=temperature, **fields)) == {7}
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_logits_that_are_not_finite_are_an_error(bad: float, temperature: float) -> None:
