@@ -152,15 +152,19 @@ def command() -> Callable[..., tuple[int, str, str]]:
 
 @pytest.fixture(scope="session")
 def needs() -> Callable[..., str]:
-    """Return a tool's path; without the tool, skip, or fail where `.ci/run` should bring it."""
+    """Return the path of the first tool there is, or of a file that a tool needs.
 
-    def find(tool: str, *, package: str) -> str:
-        if (path := shutil.which(tool)) is None:
-            reason = f"{tool} is missing: install the Debian package {package}"
-            if ON_CI:
-                pytest.fail(reason, pytrace=False)
-            pytest.skip(reason)
-        return path
+    Without any, skip, or fail where `.ci/run` should bring it.
+    """
+
+    def find(*tools: str, package: str) -> str:
+        found = filter(None, (shutil.which(tool, os.F_OK) for tool in tools))
+        if path := next(found, None):
+            return path
+        reason = f"{' or '.join(tools)} is missing: install the Debian package {package}"
+        if ON_CI:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
 
     return find
 

@@ -5,12 +5,18 @@ import numpy as np
 from xdsl.parser import Parser
 
 from lamina.dialects.tile import KernelOp
-from lamina.targets.cpu.features import detect, levels
+from lamina.targets.cpu.features import LEVELS, detect, levels
 from lamina.targets.reference.kernel import run_kernel
 from lamina.testing.kernels import context
 
 WIDTHS = list({detect(level).vector_bytes: level for level in reversed(levels())}.values())
 """The best level of each register size: below it only dots of bytes differ."""
+
+ARITHMETIC = list(dict.fromkeys([*WIDTHS, "neon"]))
+"""The levels whose instructions for numbers differ."""
+
+RUN = [name for name in LEVELS if name in levels() or LEVELS[name].architecture == "aarch64"]
+"""The levels of this machine and of its emulator."""
 
 DTYPES = {
     "i1": np.bool_,

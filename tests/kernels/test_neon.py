@@ -1,23 +1,28 @@
-"""Code for another architecture than this machine's: complete, and loaded only where it runs."""
+"""Code for another architecture than this machine's: complete, right, and loaded only there."""
 
 import re
 from functools import cache
 from struct import iter_unpack, unpack_from
 
+import numpy as np
 import pytest
 from checkpoints import CHECKPOINTS
+from decoding import run_steps
 
 import lamina
+from lamina.dialects.plan import CallOp
 from lamina.dialects.text import parse_module
 from lamina.errors import TargetUnavailable
 from lamina.passes.decompose_math import decompose_functions
 from lamina.plugins import manager
 from lamina.targets.cpu.binding import llvm
-from lamina.targets.cpu.features import LEVELS, architecture_of, emittable
+from lamina.targets.cpu.features import LEVELS, CpuFeatures, architecture_of, emittable
 from lamina.targets.cpu.jit import assembly, compile_text
 from lamina.targets.cpu.lowering import NodeTable, emit_kernel
 from lamina.targets.cpu.sections import CODE
 from lamina.targets.cpu.target import CpuTarget
+from lamina.targets.reference.executable import ReferenceExecutable
+from lamina.targets.reference.plan import launched
 from lamina.testing.kernels import ZOO, read_kernel
 
 AARCH64, SYMTAB = 183, 2
@@ -50,11 +55,11 @@ def missing(code: bytes) -> int:
 
 
 @cache
-def zoo_text(name: str) -> str:
+def zoo_text(name: str, features: CpuFeatures = NEON) -> str:
     case = next(case for case in ZOO if case.name == name)
     kernel = read_kernel(case.path)
     decompose_functions(kernel)
-    return emit_kernel(kernel, NEON, NodeTable()).text
+    return emit_kernel(kernel, features, NodeTable()).text
 
 
 @pytest.fixture
@@ -70,10 +75,35 @@ def test_a_program_is_whole_machine_code_for_aarch64(name):
     assert (machine(code), missing(code)) == (AARCH64, 0)
 
 
+def test_dots_of_bytes_are_instructions_where_the_level_has_them():
+    features = emittable("neondot")
+    listing = assembly(zoo_text("norm_quantize_matmul", features), features)
+    assert re.search(r"\bsdot\s+v\d+\.4s, v\d+\.16b", listing)
+    assert not re.search(r"\bsmull", listing)
+
+
 def test_the_listing_is_of_the_instructions_of_neon():
     listing = assembly(zoo_text("norm_quantize_matmul"), NEON)
     assert re.search(r"\bfmla\s+v\d+\.4s", listing)
     assert not re.search(r"^\s+bl\s", listing, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("tiny", "level", "most"),
+    [("llama", "neon", 1e-4), ("gguf-q4_1", "neondot", 0.02)],
+    indirect=["tiny"],
+)
+def test_a_step_of_a_model_computes_what_the_plan_means(tiny, most, level, emulator):
+    def call(run, op, buffers):
+        kernel, values, _ = launched(run, op)
+        run.failed = emulator().run(kernel, buffers, {**run.extents, **values}, level)
+        return ()
+
+    plan = lamina.compiler.lower(tiny, CpuTarget(features=level))
+    emulated, meant = (ReferenceExecutable(plan, tiny.weights, r) for r in ({CallOp: call}, {}))
+    steps = [{"a": [1, 5, 9, 2, 7], "b": [4]}, {"a": [3], "b": [8]}]
+    for found, expected in zip(run_steps(emulated, steps), run_steps(meant, steps), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=most)
 
 
 @pytest.mark.parametrize("tiny", ["llama", "gguf-q4_1"], indirect=True)

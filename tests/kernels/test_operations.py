@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from kernel_text import (
+    ARITHMETIC,
     DTYPES,
     FLOATS,
     INTEGERS,
-    WIDTHS,
     check,
     equal_numbers,
     kernel_of,
@@ -35,7 +35,7 @@ INTEGER_BINARY = (
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("kind", FLOATS)
 def test_floats_are_rounded_once_and_keep_nan(kind, level, run_native):
     for shape in SHAPES:
@@ -50,7 +50,7 @@ def test_floats_are_rounded_once_and_keep_nan(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("kind", FLOATS)
 def test_the_larger_and_the_smaller_keep_nan(kind, level, run_native):
     for shape in ((6, 12),):
@@ -67,7 +67,7 @@ def test_the_larger_and_the_smaller_keep_nan(kind, level, run_native):
         check(run_native, kernel, arrays, outputs, level, equal_numbers)
 
 
-@pytest.mark.parametrize("level", [level for level in WIDTHS if level != "generic"])
+@pytest.mark.parametrize("level", [level for level in ARITHMETIC if level != "generic"])
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_fma_is_rounded_once(kind, level, run_native):
     shape = (3, 16)
@@ -77,7 +77,7 @@ def test_fma_is_rounded_once(kind, level, run_native):
     check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_wrap_and_division_by_zero_gives_zero(kind, level, run_native):
     for shape in ((3, 5), (16,)):
@@ -90,7 +90,7 @@ def test_integers_wrap_and_division_by_zero_gives_zero(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS, "i1"])
 def test_comparisons_choose(kind, level, run_native):
     for shape in ((6, 12), ()):
@@ -111,7 +111,7 @@ def test_comparisons_choose(kind, level, run_native):
         check(run_native, kernel_of(inputs, lines, outputs), arrays, outputs, level)
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("source", DTYPES)
 def test_casts_saturate_and_round_to_even(source, level, run_native):
     for shape in ((6, 12), ()):

@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
-from kernel_text import DTYPES, WIDTHS, check, equal_numbers, kernel_of, numbers, same, vector
-
-from lamina.targets.cpu.features import levels
+from kernel_text import (
+    ARITHMETIC,
+    DTYPES,
+    RUN,
+    WIDTHS,
+    check,
+    equal_numbers,
+    kernel_of,
+    numbers,
+    same,
+    vector,
+)
 
 MOVES = {
     "broadcast": ("tile.broadcast", "{dims = array<i64: 1>}", (5,), (3, 5, 2)),
@@ -148,7 +157,7 @@ def dot_kernel(name: str, kind: str, total: str, unsigned: str = ""):
     return kernel_of(inputs, [line], outputs), inputs, outputs
 
 
-@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("level", ARITHMETIC)
 @pytest.mark.parametrize("name", DOTS)
 def test_a_dot_of_floats_is_one_chain_of_fused_steps(name, level, run_native):
     exact = level == "generic"
@@ -163,7 +172,7 @@ def test_a_dot_of_floats_is_one_chain_of_fused_steps(name, level, run_native):
         check(run_native, kernel, arrays, outputs, level, same)
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", RUN)
 @pytest.mark.parametrize("name", DOTS)
 def test_a_dot_of_bytes_is_exact_at_the_ends_of_their_range(name, level, run_native):
     DOTS["packed"] = ((3, 8, 4), (8, 16, 4), [(1, 0), (2, 2)], [])

@@ -1,11 +1,11 @@
-"""Every program of the zoo as machine code, at every level of this machine."""
+"""Every program of the zoo as machine code, at every level of this machine and of AArch64."""
 
 import numpy as np
 import pytest
+from kernel_text import RUN
 
 from lamina.dialects.tile import KernelOp
 from lamina.passes.decompose_math import decompose_functions
-from lamina.targets.cpu.features import levels
 from lamina.testing.kernels import ZOO, read_kernel
 from lamina.testing.zoo.case import ZooCase
 
@@ -32,7 +32,7 @@ def close(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
     return np.allclose(x, y, rtol=0, atol=limit, equal_nan=True)
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", RUN)
 @pytest.mark.parametrize("case", [c for c in ZOO if not c.error], ids=lambda c: c.name)
 def test_a_program_computes_what_numpy_does(case, level, run_native):
     for size in case.sizes:
@@ -42,7 +42,7 @@ def test_a_program_computes_what_numpy_does(case, level, run_native):
             assert close(made.memrefs[position], expected, case.tolerance), (size, position)
 
 
-@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("level", RUN)
 @pytest.mark.parametrize("case", [c for c in ZOO if c.error], ids=lambda c: c.name)
 def test_a_failed_check_names_its_node(case, level, run_native):
     made = call(case, case.sizes[0])

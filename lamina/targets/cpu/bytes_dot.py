@@ -1,4 +1,4 @@
-"""Dots of 8-bit integers, exact: VNNI, pairs of 16-bit products, or plain multiplication."""
+"""Dots of 8-bit integers, exact: by fours, by pairs of 16-bit products, or one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Signs = tuple[int, int]
 QUAD = 4
 """Products that one lane of an instruction sums."""
 
-_VNNI: dict[int, str] = {16: "512", 8: "256", 4: "128"}
+_VPDPBUSD: dict[int, str] = {16: "512", 8: "256", 4: "128"}
 
 
 def sums(
@@ -28,13 +28,14 @@ def sums(
     """Return the parts of `acc` plus the products at `places` (a's, b's: part, lane, step)."""
     names = acc.force()
     steps = places[0].shape[2]
-    whole = steps - steps % QUAD if acc.width in _VNNI else 0
-    if not (emitter.features.vnni or emitter.features.madd):
+    by_fours = emitter.features.vnni or emitter.features.dotprod
+    whole = steps - steps % QUAD if acc.width in _MADD else 0
+    if not (by_fours or emitter.features.madd):
         whole = 0
     if whole:
         head = (places[0][:, :, :whole], places[1][:, :, :whole])
         quads = _Quads(emitter, a, b, head, unsigned, acc.width)
-        names = quads.vnni(names) if emitter.features.vnni else quads.pairs(names)
+        names = quads.fours(names) if by_fours else quads.pairs(names)
     if whole < steps:
         rest = (places[0][:, :, whole:], places[1][:, :, whole:])
         names = _plain(emitter, a, b, names, rest, unsigned, acc.width)
@@ -60,13 +61,14 @@ class _Quads:
         self._width = width
         self._steps = places[0].shape[2] // QUAD
 
-    def vnni(self, names: list[str]) -> list[str]:
-        """Return the sums by `vpdpbusd`, whose operands are unsigned, signed.
+    def fours(self, names: list[str]) -> list[str]:
+        """Return the sums by `vpdpbusd`, of unsigned by signed, or `udot` and `sdot`.
 
-        Operands of one signedness: b is moved by 128 to the other, and what that adds to each sum,
-        128 times the sum of a, is summed beside and taken off.
+        Where the operands are not such, b is moved by 128, and what that adds to each sum, 128
+        times the sum of a, is summed beside and taken off.
         """
-        if self._unsigned[0] != self._unsigned[1]:
+        mixed = self._unsigned[0] != self._unsigned[1]
+        if mixed == self._emitter.features.vnni:
             for step in range(self._steps):
                 for part, name in enumerate(names):
                     x, y = self._left.lanes(part, step), self._right(part, step)
@@ -113,12 +115,17 @@ class _Quads:
 
     def _fused(self, total: str, x: str, y: str) -> str:
         builder, quads = self._emitter.builder, I8.of(self._width * QUAD)
-        call = f"@llvm.x86.avx512.vpdpbusd.{_VNNI[self._width]}"
         kind = self._lanes.type
+        if self._emitter.features.vnni:
+            call = f"@llvm.x86.avx512.vpdpbusd.{_VPDPBUSD[self._width]}"
+            x, y = (x, y) if self._unsigned[0] else (y, x)
+        else:
+            call = f"@llvm.aarch64.neon.{'u' if self._unsigned[0] else 's'}dot.v4i32.v16i8"
         builder.declare(f"{kind} {call}({kind}, {quads}, {quads})")
-        u, s = (self._bytes(v) for v in ((x, y) if self._unsigned[0] else (y, x)))
-        text = f"call {kind} {call}({kind} {total}, {quads} {u}, {quads} {s})"
-        return builder.pure(text, total, u, s)
+        a, b = self._bytes(x), self._bytes(y)
+        return builder.pure(
+            f"call {kind} {call}({kind} {total}, {quads} {a}, {quads} {b})", total, a, b
+        )
 
     def _bytes(self, name: str) -> str:
         if not name.startswith("%"):

@@ -15,7 +15,8 @@ class CpuFeatures:
 
     `vector_bytes` is the size of a register; `fma`, `rounding` (floor, round half to even) and
     `half` (f16 <-> f32) say that there are instructions for them; `madd` names the intrinsic that
-    multiplies pairs of i16 and adds neighbours; `vnni` that 8-bit dots have an instruction.
+    multiplies pairs of i16 and adds neighbours; `vnni` and `dotprod` that 8-bit dots have an
+    instruction, for operands of two signednesses and of one.
     """
 
     level: str
@@ -28,6 +29,7 @@ class CpuFeatures:
     half: bool
     madd: str = ""
     vnni: bool = False
+    dotprod: bool = False
 
     @property
     def masked(self) -> bool:
@@ -51,10 +53,12 @@ class _Level:
     half: bool
     madd: str = ""
     vnni: bool = False
+    dotprod: bool = False
 
 
 _AVX2 = frozenset({"avx2", "fma", "f16c", "bmi2"})
 _AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+_NEON = frozenset({"neon"})
 _MADD512 = "llvm.x86.avx512.pmaddw.d.512"
 
 LEVELS: Final[dict[str, _Level]] = {
@@ -68,7 +72,11 @@ LEVELS: Final[dict[str, _Level]] = {
     "avx2": _Level(
         "x86_64", _AVX2, "x86-64-v3", "", 32, True, True, True, "llvm.x86.avx2.pmadd.wd"
     ),
-    "neon": _Level("aarch64", frozenset({"neon"}), "generic", "+neon", 16, True, True, True),
+    "neondot": _Level(
+        "aarch64", _NEON | {"dotprod"}, "generic", "+neon,+dotprod",
+        16, True, True, True, dotprod=True,
+    ),
+    "neon": _Level("aarch64", _NEON, "generic", "+neon", 16, True, True, True),
     "generic": _Level("", frozenset(), "", "", 16, False, False, False),
 }  # fmt: skip
 """Every level, best first: an artifact of one level runs on each host that has what it needs."""
@@ -135,7 +143,7 @@ def _features(name: str, triple: str) -> CpuFeatures:
     cpu = level.cpu or _BASELINE.get(architecture, "")
     return CpuFeatures(
         name, triple, cpu, level.flags, level.vector_bytes, level.fma, level.rounding,
-        level.half, level.madd, level.vnni,
+        level.half, level.madd, level.vnni, level.dotprod,
     )  # fmt: skip
 
 
