@@ -8,11 +8,11 @@ from types import MappingProxyType
 
 from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.config_checks import Settings, require_settings
-from lamina.frontend.config_gguf import GGUF_CONFIGS, end_ids
-from lamina.frontend.config_json import MODEL_TYPES
+from lamina.frontend.config_gguf import end_ids
 from lamina.frontend.fields import Fields
 from lamina.frontend.model import ModelConfig
 from lamina.frontend.pooling import pooling_from_folder
+from lamina.frontend.settings import SETTINGS, SettingsReaders
 from lamina.frontend.shown import shown
 from lamina.frontend.strict_json import read_json_object
 
@@ -29,8 +29,9 @@ def config_from_gguf(
     metadata: Mapping[str, object],
     tensors: Collection[str] = (),
     path: str | os.PathLike[str] = "GGUF metadata",
+    readers: SettingsReaders = SETTINGS,
 ) -> ModelConfig:
-    """Return the settings of a GGUF file.
+    """Return the settings of a GGUF file, by the reader of its architecture.
 
     `tensors` are the names of the file's tensors, which tell whether the embedding is tied and
     which linears have biases. Raises `UnsupportedError` for an architecture or a setting that is
@@ -38,10 +39,11 @@ def config_from_gguf(
     """
     fields = Fields(metadata, os.fspath(path))
     require_settings(fields, _GGUF_SETTINGS)
+    known = {name: each.gguf for name, each in readers.items() if each.gguf}
     architecture = fields.text("general.architecture")
-    if architecture not in GGUF_CONFIGS:
-        raise fields.unsupported("general.architecture", ", ".join(GGUF_CONFIGS))
-    config = GGUF_CONFIGS[architecture](fields, tensors)
+    if architecture not in known:
+        raise fields.unsupported("general.architecture", ", ".join(known))
+    config = known[architecture](fields, tensors)
     return replace(
         config,
         bos_id=next(iter(fields.token_ids("tokenizer.ggml.bos_token_id", config.vocab_size)), None),
@@ -50,7 +52,9 @@ def config_from_gguf(
     )
 
 
-def config_from_folder(path: str | os.PathLike[str]) -> ModelConfig:
+def config_from_folder(
+    path: str | os.PathLike[str], readers: SettingsReaders = SETTINGS
+) -> ModelConfig:
     """Return the settings of a Hugging Face folder: config.json and what stands beside it.
 
     The ids of generation_config.json and of config.json all end a sequence. Raises
@@ -63,11 +67,12 @@ def config_from_folder(path: str | os.PathLike[str]) -> ModelConfig:
     values = read_json_object(folder / "config.json")
     fields = Fields(values, folder / "config.json")
     _refuse_foreign(folder, fields)
+    known = {name: each.folder for name, each in readers.items() if each.folder}
     kind = fields.text("model_type")
-    if kind not in MODEL_TYPES:
-        raise fields.unsupported("model_type", ", ".join(MODEL_TYPES))
-    _check_architecture(fields, MODEL_TYPES[kind].architectures)
-    config = MODEL_TYPES[kind].read(fields)
+    if kind not in known:
+        raise fields.unsupported("model_type", ", ".join(known))
+    _check_architecture(fields, readers[kind].classes)
+    config = known[kind](fields)
     sources = [fields]
     if (folder / "generation_config.json").exists():
         generation = folder / "generation_config.json"

@@ -1,6 +1,6 @@
 """The settings that GGUF metadata states, by architecture."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -138,10 +138,3 @@ def end_ids(fields: Fields, vocab_size: int) -> tuple[int, ...]:
         control = np.flatnonzero(types[: len(named)] == _CONTROL).tolist()
         found += [index for index in control if named[index] in _END_SPELLINGS]
     return tuple(dict.fromkeys(found))
-
-
-GGUF_CONFIGS: dict[str, Callable[[Fields, Collection[str]], ModelConfig]] = {
-    "gpt2": gpt2_config,
-    "llama": llama_config,
-}
-"""The reader of each `general.architecture`."""

@@ -3,9 +3,6 @@
 Source: the configuration classes of transformers, whose defaults stand for missing fields.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from lamina.frontend.config_checks import (
     Settings,
     check_attention,
@@ -130,19 +127,3 @@ def bert_config(config: Fields) -> ModelConfig:
         mlp_bias=True,
         token_types=config.count("type_vocab_size", 2),
     )
-
-
-@dataclass(frozen=True)
-class ModelType:
-    """How the settings of a `model_type` are read, and what `architectures` may name beside it."""
-
-    read: Callable[[Fields], ModelConfig]
-    architectures: tuple[str, ...]
-
-
-MODEL_TYPES: dict[str, ModelType] = {
-    "bert": ModelType(bert_config, ("BertModel",)),
-    "gpt2": ModelType(gpt2_config, ("GPT2LMHeadModel", "GPT2Model")),
-    "llama": ModelType(llama_config, ("LlamaForCausalLM",)),
-}
-"""Every `model_type` that is read."""

@@ -9,6 +9,7 @@ from lamina.errors import FormatError, InputError, UnsupportedError
 from lamina.frontend.config import config_from_folder
 from lamina.frontend.model import ModelConfig, Weights
 from lamina.frontend.safetensors import read_safetensors, read_safetensors_index
+from lamina.frontend.settings import SETTINGS, SettingsReaders
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -36,7 +37,7 @@ class ModelFolder:
     tokenizer_files: Mapping[str, Path]
 
 
-def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
+def open_folder(path: str | os.PathLike[str], readers: SettingsReaders = SETTINGS) -> ModelFolder:
     """Read the settings of a folder and map its weights.
 
     Raises `InputError` if `path` is no folder, `UnsupportedError` if the weights are pickled or
@@ -45,7 +46,7 @@ def open_folder(path: str | os.PathLike[str]) -> ModelFolder:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"{folder}: expected a folder with config.json and safetensors")
-    config = config_from_folder(folder)
+    config = config_from_folder(folder, readers)
     files = {name: folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()}
     return ModelFolder(folder, config, _read_weights(folder), files)
 

@@ -12,6 +12,7 @@ from lamina.frontend.folder_tokenizer import tokenizer_from_folder
 from lamina.frontend.gguf import read_gguf
 from lamina.frontend.gguf_tokenizer import tokenizer_from_gguf
 from lamina.frontend.model import Model, ModelConfig, Weights
+from lamina.frontend.settings import SettingsReaders
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -25,11 +26,12 @@ Converters = Mapping[str, Callable[[], Converter]]
 
 @dataclass(frozen=True)
 class GgufFrontend:
-    """Reads GGUF files; `converters` are the architectures it can make a module of."""
+    """Reads GGUF files of the architectures whose `settings` and `converters` it is given."""
 
     name: ClassVar[str] = "gguf"
 
     converters: Converters = field(repr=False)
+    settings: SettingsReaders = field(repr=False)
 
     def sniff(self, path: Path) -> bool:
         """Return whether `path` is a GGUF file, by its first bytes or by its name."""
@@ -44,7 +46,7 @@ class GgufFrontend:
         Raises `FormatError` or `UnsupportedError` naming the file, and the place or field.
         """
         found = read_gguf(path)
-        config = config_from_gguf(found.metadata, found.tensors, path)
+        config = config_from_gguf(found.metadata, found.tensors, path, self.settings)
         graph = _graph(self.converters, config, found.tensors)
         tokenizer = None
         if "tokenizer.ggml.model" in found.metadata:
@@ -54,11 +56,12 @@ class GgufFrontend:
 
 @dataclass(frozen=True)
 class HuggingFaceFrontend:
-    """Reads folders of config.json and safetensors; `converters` as in `GgufFrontend`."""
+    """Reads folders of config.json and safetensors; its fields are those of `GgufFrontend`."""
 
     name: ClassVar[str] = "huggingface"
 
     converters: Converters = field(repr=False)
+    settings: SettingsReaders = field(repr=False)
 
     def sniff(self, path: Path) -> bool:
         """Return whether `path` is a folder that holds settings or weights."""
@@ -70,7 +73,7 @@ class HuggingFaceFrontend:
 
         Raises `FormatError` or `UnsupportedError` naming the file, and the place or field.
         """
-        found = open_folder(path)
+        found = open_folder(path, self.settings)
         graph = _graph(self.converters, found.config, found.weights)
         tokenizer = None
         if "tokenizer.json" in found.tokenizer_files:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
 DIALECTS: Mapping[str, str] = {
@@ -76,6 +77,8 @@ FRONTENDS: Mapping[str, str] = {
     "huggingface": "lamina.frontend.readers:HuggingFaceFrontend",
 }
 
+SETTINGS: tuple[str, ...] = ("lamina.frontend.settings:SETTINGS",)
+
 CONVERTERS: Mapping[str, str] = {
     "bert": "lamina.frontend.bert:build",
     "gpt2": "lamina.frontend.gpt2:build",
@@ -132,6 +135,12 @@ def register_frontends() -> Mapping[str, Callable[[], Any]]:
 
 
 @hookimpl
+def register_settings() -> Mapping[str, SettingsReader]:
+    """What reads the settings of the architectures."""
+    return _merged(SETTINGS)
+
+
+@hookimpl
 def register_converters() -> Mapping[str, Callable[[], Any]]:
     """The architectures."""
     return _table(CONVERTERS)
@@ -145,7 +154,7 @@ def _frontend(where: str) -> Callable[[], Any]:
     def make() -> Any:
         from lamina.plugins import manager
 
-        return lazy(where)()(manager.converters())
+        return lazy(where)()(manager.converters(), manager.settings())
 
     return make
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
 PROJECT = "lamina"
@@ -67,6 +68,12 @@ def register_targets() -> Mapping[str, Callable[[], type[Target]]]:
 @hookspec
 def register_frontends() -> Mapping[str, Callable[[], Any]]:
     """Return readers of model files by the format's name, for `read`."""
+    return {}
+
+
+@hookspec
+def register_settings() -> Mapping[str, SettingsReader]:
+    """Return by the name that files give an architecture what reads its settings."""
     return {}
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
 BUILTIN = "builtin"
@@ -173,6 +174,11 @@ def targets() -> dict[str, Callable[[], type[Target]]]:
 def frontends() -> dict[str, Callable[[], Any]]:
     """Return the factory of each reader of model files by the format's name."""
     return {name: offer.value for name, offer in offers("register_frontends").items()}
+
+
+def settings() -> dict[str, SettingsReader]:
+    """Return what reads the settings of each architecture by the name that files give it."""
+    return {name: offer.value for name, offer in offers("register_settings").items()}
 
 
 def converters() -> dict[str, Callable[[], Any]]:

@@ -1,19 +1,24 @@
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import checkpoints
 import gguf_writer
 import numpy as np
 import pytest
-from checkpoints import HIDDEN, VOCAB, Checkpoint
+from checkpoints import GPT2, HIDDEN, VOCAB, Checkpoint
 
 import lamina
 from lamina.errors import FormatError, InputError, UnsupportedError
+from lamina.frontend.config_json import gpt2_config
+from lamina.frontend.gpt2 import build
 from lamina.frontend.model import Model
 from lamina.frontend.readers import GgufFrontend, HuggingFaceFrontend
+from lamina.frontend.settings import SETTINGS, SettingsReader
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
+NAMES = ("AcmeForCausalLM",)
 
 
 def test_a_model_says_which_format_it_was_read_from(tiny: Tiny) -> None:
@@ -50,7 +55,18 @@ def test_an_architecture_without_converter_is_refused_by_name(
 ) -> None:
     tiny = checkpoints.of_gguf("f16") if front is GgufFrontend else checkpoints.of_llama()
     with pytest.raises(UnsupportedError, match="no converter for the architecture llama"):
-        front({}).read(tiny.write(tmp_path))
+        front({}, SETTINGS).read(tiny.write(tmp_path))
+
+
+def test_an_architecture_of_ones_own_is_read_by_its_own_reader(tmp_path: Path) -> None:
+    named = {"model_type": "acme", "architectures": ["AcmeForCausalLM"]}
+    checkpoints.save_folder(tmp_path, GPT2 | named, checkpoints.gpt2())
+    own = SettingsReader(lambda fields: replace(gpt2_config(fields), architecture="acme"))
+    front = HuggingFaceFrontend({"acme": lambda: build}, {"acme": own})
+    with pytest.raises(UnsupportedError, match=r"architectures: .*AcmeForCausalLM"):
+        front.read(tmp_path)
+    front = HuggingFaceFrontend({"acme": lambda: build}, {"acme": replace(own, classes=NAMES)})
+    assert "nn.layer_norm" in str(front.read(tmp_path).module)
 
 
 def test_a_model_without_vocabulary_has_no_tokenizer(tiny: Tiny) -> None:

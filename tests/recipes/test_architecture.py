@@ -49,7 +49,7 @@ def read_settings(tree: Tree) -> None:
     settings = "lamina/frontend/config_json.py"
     tree.insert(
         settings,
-        "@dataclass(frozen=True)\nclass ModelType:\n",
+        "def gpt2_config(config: Fields)",
         '''def pebble_config(config: Fields) -> ModelConfig:
     """Return the settings of `model_type` pebble: no positions, one threshold a layer."""
     require_settings(config, {"position_embedding_type": ("none",)})
@@ -73,9 +73,10 @@ def read_settings(tree: Tree) -> None:
         before=True,
     )
     tree.insert(
-        settings,
-        '    "llama": ModelType(llama_config, ("LlamaForCausalLM",)),\n',
-        '    "pebble": ModelType(pebble_config, ("PebbleForCausalLM",)),\n',
+        "lamina/frontend/settings.py",
+        '    "llama": SettingsReader(\n',
+        '    "pebble": SettingsReader(config_json.pebble_config, ("PebbleForCausalLM",)),\n',
+        before=True,
     )
 
 
