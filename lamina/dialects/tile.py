@@ -8,7 +8,7 @@ copy: a target decides how a tile is spread over lanes, registers and threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar, cast
 
@@ -49,7 +49,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from lamina.dialects.dims import parse_dim
+from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.requirements import require
 
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
@@ -118,6 +118,59 @@ class ScheduleAttr(ParametrizedAttribute):
             return default
         return cast("IntegerAttr[Any]", self.values.data[key]).value.data
 
+    @property
+    def text(self) -> str:
+        """The numbers as people read them: `m=4 n=64`."""
+        return " ".join(f"{key}={self.get(key)}" for key in self.values.data)
+
+
+WORK = ("bytes", "float", "integer")
+"""What a kernel's work is counted in: bytes, and operations of its float and integer products."""
+
+UNKNOWN = "?"
+"""In place of a count that depends on data."""
+
+
+@irdl_attr_definition
+class WorkAttr(ParametrizedAttribute):
+    """What one call of a kernel does, over its symbols: `#tile.work<{bytes = "4096*n0"}>`.
+
+    `bytes` are those of its arguments that it reads, and those that it writes, each counted once
+    however often it is touched; `float` and `integer` the operations of its products, a
+    multiplication and an addition counted as two. What is left out is 0, `?` depends on data.
+    """
+
+    name = "tile.work"
+
+    counts: DictionaryAttr
+
+    @staticmethod
+    def of(counts: Mapping[str, Dim | None]) -> WorkAttr:
+        """Return the work with these counts, None for one that depends on data."""
+        said = {k: UNKNOWN if dim is None else str(dim) for k, dim in counts.items() if dim != 0}
+        return WorkAttr(DictionaryAttr({k: StringAttr(text) for k, text in said.items()}))
+
+    def get(self, key: str) -> Dim | None:
+        """Return a count, None if it depends on data; VerifyException if it is no extent."""
+        text = self.counts.data.get(key, StringAttr("0"))
+        require(isinstance(text, StringAttr), f"work: {key} is {text}, expected a string")
+        said = cast("StringAttr", text).data
+        return None if said == UNKNOWN else _extent(said)
+
+    def verify(self) -> None:
+        """Check the keys and the counts."""
+        unknown = sorted(self.counts.data.keys() - set(WORK))
+        require(not unknown, f"work has {unknown}, expected some of {WORK}")
+        for key in WORK:
+            self.get(key)
+
+
+def _extent(text: str) -> Dim:
+    try:
+        return parse_dim(text)
+    except ValueError as error:
+        raise VerifyException(str(error)) from error
+
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
@@ -125,7 +178,8 @@ class KernelOp(IRDLOperation):
 
     `grid` has up to three extents over `symbols`; the symbol `workers` is the number of programs
     that run at once. `access` says for each memref: read, write or update. `aliases` lists pairs
-    of memrefs that may be the same memory (an in-place result).
+    of memrefs that may be the same memory (an in-place result). `schedule` is what it was built
+    with and `work` what it does, for people and benchmarks: they change nothing of its meaning.
 
     tile.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"],
                                    access = ["read", "write"]} {…}
@@ -138,6 +192,8 @@ class KernelOp(IRDLOperation):
     grid = prop_def(ArrayAttr[StringAttr])
     access = prop_def(ArrayAttr[StringAttr])
     aliases = opt_prop_def(ArrayAttr)
+    schedule = opt_prop_def(ScheduleAttr)
+    work = opt_prop_def(WorkAttr)
     body = region_def("single_block")
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -170,16 +226,19 @@ class KernelOp(IRDLOperation):
         )
         require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
         require(1 <= len(self.grid) <= 3, "a grid has one to three extents")
-        names = {symbol.data for symbol in self.symbols}
-        for extent in self.grid:
-            try:
-                missing = parse_dim(extent.data).symbols - names
-            except ValueError as error:
-                raise VerifyException(str(error)) from error
-            require(not missing, f"grid names {sorted(missing)}, which is no symbol of the kernel")
+        self._verify_symbols()
         require(
             isinstance(self.body.block.last_op, ReturnOp), "a kernel's body ends in tile.return"
         )
+
+    def _verify_symbols(self) -> None:
+        names = {symbol.data for symbol in self.symbols}
+        extents = [("grid", _extent(extent.data)) for extent in self.grid]
+        counts = [self.work.get(key) for key in WORK] if self.work else []
+        extents += [("work", count) for count in counts if count is not None]
+        for place, extent in extents:
+            missing = sorted(extent.symbols - names)
+            require(not missing, f"{place} names {missing}, which is no symbol of the kernel")
 
 
 @irdl_op_definition
@@ -826,4 +885,4 @@ OPS: list[type[Operation]] = [
     TransposeOp,
 ]
 
-TILE = Dialect("tile", OPS, [ScheduleAttr])
+TILE = Dialect("tile", OPS, [ScheduleAttr, WorkAttr])

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from lamina.atomic_file import write_whole
 from lamina.errors import UnsupportedError
 from lamina.targets.base import Executable
 
@@ -21,14 +22,36 @@ steady clock in ns at which they began and were over."""
 
 WAITING: Final = -1
 
+_MODE: Final = 0o666
+
+
+@dataclass(frozen=True)
+class TracedCall:
+    """A call of the plan: its kernel, what that was built with, and what it does.
+
+    `bytes` are those that it moves, `float_ops` and `integer_ops` the operations of its products;
+    None where nothing says them, because they depend on data.
+    """
+
+    kernel: str
+    schedule: str = ""
+    bytes: int | None = None
+    float_ops: int | None = None
+    integer_ops: int | None = None
+
 
 @dataclass(frozen=True)
 class TracedStep:
-    """One step: the kernel that each call of the plan runs, what happened, and what was lost."""
+    """One step: the calls of the plan, what happened, and how many events found no room."""
 
-    kernels: Sequence[str]
+    calls: Sequence[TracedCall]
     events: Events
     lost: int
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernel that each call runs."""
+        return [call.kernel for call in self.calls]
 
     @property
     def seconds(self) -> float:
@@ -51,12 +74,11 @@ class Timeline:
 
     steps: list[TracedStep] = field(default_factory=list[TracedStep])
 
-    def add(self, kernels: Sequence[str], events: Events, lost: int) -> None:
-        """Take the events of a step; `lost` more found no room."""
-        self.steps.append(TracedStep(kernels, events, lost))
-
     def write(self, path: Path) -> None:
-        """Write the steps in the trace event format, which Perfetto and chrome://tracing show."""
+        """Write the steps in the trace event format, which Perfetto and chrome://tracing show.
+
+        The file is there whole or, where that fails (`OSError`), as it was before.
+        """
         first = min(
             (int(step.events[:, 3].min()) for step in self.steps if len(step.events)), default=0
         )
@@ -67,7 +89,15 @@ class Timeline:
             events += [_event(number, step, row, first) for row in step.events.tolist()]
         lost = sum(step.lost for step in self.steps)
         document = {"traceEvents": events, "otherData": {"events lost": lost}}
-        path.write_text(json.dumps(document, separators=(",", ":")), encoding="utf-8")
+        text = json.dumps(document, separators=(",", ":"))
+        write_whole(path, [text.encode()], mode=_MODE)
+
+
+def check_traced(executable: Executable) -> None:
+    """Raise `UnsupportedError` if `executable` keeps no timeline."""
+    if not isinstance(executable, Traced):
+        kind = type(executable).__name__
+        raise UnsupportedError(f"a {kind} keeps no timeline: use the target cpu")
 
 
 @contextmanager
@@ -76,9 +106,8 @@ def trace(executable: Executable) -> Generator[Timeline]:
 
     Raises `UnsupportedError` if it keeps no timeline.
     """
-    if not isinstance(executable, Traced):
-        kind = type(executable).__name__
-        raise UnsupportedError(f"a {kind} keeps no timeline: use the target cpu")
+    check_traced(executable)
+    assert isinstance(executable, Traced)
     before, timeline = executable.timeline, Timeline()
     executable.timeline = timeline
     try:
@@ -98,4 +127,4 @@ def _event(number: int, step: TracedStep, row: list[int], first: int) -> dict[st
     if call == WAITING:
         return {**place, "name": "wait", "args": {"step": number}}
     args = {"step": number, "call": call, "programs": programs}
-    return {**place, "name": step.kernels[call], "args": args}
+    return {**place, "name": step.calls[call].kernel, "args": args}

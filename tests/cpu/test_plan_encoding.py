@@ -17,7 +17,7 @@ from lamina.targets.cpu.plan_encoding import encode_plan
 from lamina.targets.cpu.plan_tables import BARRIER, END, JUMP, LAUNCH, SWITCH, Plan
 from lamina.targets.cpu.step import Step, Tables
 
-EMPTY = Plan(0, (), (), (), ((END,),), (), (), 0, (), 0, 0, (), (), (), 0, ())
+EMPTY = Plan(0, (), (), (), ((END,),), (), (), (), 0, (), (), 0, 0, (), (), (), 0, ())
 PLANS = Path(__file__).parent / "plans"
 T = Dim.symbol("T")
 
@@ -57,6 +57,8 @@ def test_a_plan_is_the_same_after_bytes_and_back() -> None:
         ("calls", 0, 0, 3),
         ("calls", 0, 1, 10_000),
         ("calls", 0, 3, -1),
+        ("works", 0, 0, 99),
+        ("works", 0, 2, -2),
         ("arguments", 0, 0, 7),
         ("arguments", 0, 1, 99),
         ("expressions", 0, 1, 1 << 40),
@@ -69,6 +71,22 @@ def test_a_plan_that_leads_outside_its_tables_is_refused(
     fields = json.loads(steps().to_bytes())
     fields[field][row][column] = number
     with pytest.raises(FormatError, match=f"the plan: field {field}: "):
+        Plan.from_bytes(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("field", ["works", "schedules"])
+def test_a_plan_that_says_too_little_of_its_kernels_is_refused(field: str) -> None:
+    fields = json.loads(steps().to_bytes())
+    fields[field].pop()
+    with pytest.raises(FormatError, match=f"the plan: field {field}: expected"):
+        Plan.from_bytes(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("row", [[0] * 9, [0, "x"], "text"])
+def test_a_plan_with_a_row_of_another_kind_is_refused(row: object) -> None:
+    fields = json.loads(steps().to_bytes())
+    fields["calls"][0] = row
+    with pytest.raises(FormatError, match="the plan cannot be read"):
         Plan.from_bytes(json.dumps(fields).encode())
 
 

@@ -1,6 +1,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from lamina.errors import UnsupportedError
 from lamina.targets.base import Executable
 from lamina.targets.cpu.executable import CpuExecutable
-from lamina.targets.timeline import WAITING, Timeline, trace
+from lamina.targets.timeline import WAITING, Timeline, TracedCall, trace
 
 Load = Callable[..., CpuExecutable]
 X = np.ones(1000, np.float32)
@@ -20,6 +21,10 @@ def traced(executable: CpuExecutable, steps: int) -> Timeline:
         for _ in range(steps):
             executable(X, s=np.zeros((1000, 6), np.float32))
     return timeline
+
+
+def raise_full(*_: object) -> None:
+    raise OSError(ENOSPC, "No space left on device")
 
 
 def programs(timeline: Timeline) -> list[Counter[int]]:
@@ -56,6 +61,24 @@ def test_steps_before_and_after_are_not_noted(load: Load) -> None:
     executable(X, s=np.zeros((1000, 6), np.float32))
     assert len(timeline.steps) == 1
     assert executable.timeline is None
+
+
+def test_a_call_says_as_much_of_its_work_as_its_kernel_does(load: Load) -> None:
+    (step,) = traced(load("steps"), 1).steps
+    double = TracedCall("double", "n=16", bytes=8 * len(X), float_ops=None, integer_ops=0)
+    assert step.calls[:3] == [double, TracedCall("small"), double]
+
+
+def test_a_trace_that_cannot_be_written_leaves_the_file_as_it_was(
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeline, path = traced(load("steps"), 1), tmp_path / "trace.json"
+    path.write_text("before")
+    monkeypatch.setattr("os.replace", raise_full)
+    with pytest.raises(OSError, match="No space"):
+        timeline.write(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["trace.json"]
+    assert path.read_text() == "before"
 
 
 def test_a_viewer_is_given_kernels_by_thread(load: Load, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 // RUN: lamina opt %s -p lower-groups | filecheck %s
 
 // A group is a kernel whose symbols are numbered; groups that differ in their names are one.
-// CHECK:       tile.kernel @twice attributes {symbols = ["n0", "workers"], grid = ["n0"], access = ["read", "write"], aliases = {{\[\[0 : i64, 1 : i64\]\]}}}
+// CHECK:       tile.kernel @twice attributes {symbols = ["n0", "workers"], grid = ["n0"], access = ["read", "write"], aliases = {{\[\[0 : i64, 1 : i64\]\]}}, work = #tile.work<{bytes = "64*n0"}>}
 // CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: memref<?x8xf32>, %[[Y:.*]]: memref<?x8xf32>, %{{.*}}: index, %{{.*}}: index):
 // CHECK:         %[[ROW:.*]] = tile.program_id {dim = 0 : i64}
 // CHECK:         %[[T:.*]] = tile.load %[[X]][%[[ROW]], %{{.*}}] {shape = array<i64: 1, 8>, in_bounds = array<i64: 0, 1>}

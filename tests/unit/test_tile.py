@@ -30,6 +30,12 @@ tile.return
 }}"""
 
 
+def worked(counts: str) -> str:
+    return kernel("").replace(
+        'access = ["read"]', f'access = ["read"], work = #tile.work<{{{counts}}}>'
+    )
+
+
 def verify(text: str) -> None:
     Parser(context(), text).parse_module().verify()
 
@@ -202,6 +208,10 @@ KERNELS = {
     "an unknown access": (kernel("", access='"peek"'), "access is one of"),
     "an unknown symbol": (kernel("", grid='"m"'), r"grid names \['m'\]"),
     "a grid that is no extent": (kernel("", grid='"n +"'), "extent 'n \\+' ends too early"),
+    "work over an unknown symbol": (worked('bytes = "4*m"'), r"work names \['m'\]"),
+    "work that is no extent": (worked('bytes = "n +"'), "extent 'n \\+' ends too early"),
+    "work that is a number": (worked("float = 4 : i64"), "float is 4 : i64, expected a string"),
+    "work of another kind": (worked('bites = "4"'), r"work has \['bites'\], expected some of"),
     "four extents": (kernel("", grid='"n", "n", "n", "n"'), "one to three extents"),
 }
 

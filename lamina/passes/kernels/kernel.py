@@ -18,6 +18,8 @@ from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.in_place import find_in_place
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
 from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
+from lamina.passes.kernels.weights import quantized_span
+from lamina.passes.kernels.work import work_of
 
 _Op = TypeVar("_Op", bound=Operation)
 
@@ -66,6 +68,10 @@ class Kernel:
         access += ["write"] * len(self.outputs)
         renamed: dict[str, Dim | int | str] = {k: Dim.symbol(v) for k, v in self._names.items()}
         aliases = self._aliases(whole_rows)
+        work = {
+            kind: None if count is None else count.substitute(renamed)
+            for kind, count in work_of(self.group).items()
+        }
         return tile.KernelOp(
             properties={
                 "sym_name": StringAttr(self.name),
@@ -73,6 +79,8 @@ class Kernel:
                 "grid": _strings(str(dim.substitute(renamed)) for dim in grid),
                 "access": _strings(access),
                 "aliases": tile.pair_list(aliases) if aliases else None,
+                "schedule": self.group.schedule,
+                "work": tile.WorkAttr.of(work),
             },
             regions=[Region(self.block)],
         )
@@ -123,9 +131,7 @@ class Kernel:
         """Return where the columns `span` of rows `lead` lie in `value`."""
         rest = extents(value.type)[len(lead) :]
         if isinstance(value, OpResult) and isinstance(value.op, quant.QuantizeOp):
-            if value is not value.op.q:
-                start = self.emit.exactly_over(span.start, quant.BLOCK)
-                return (*lead, Span(start, span.size // quant.BLOCK, span.inside))
+            return (*lead, quantized_span(self.tiles, value.op, value, span))
         if len(rest) <= 1:
             return (*lead, *([span] if rest else []))
         return (*lead, *split_span(self.emit, rest, span))

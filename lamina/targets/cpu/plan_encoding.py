@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from lamina.dialects import plan
 from lamina.dialects.dims import Dim, parse_dim, product
 from lamina.dialects.tensors import extents
-from lamina.dialects.tile import WORKERS, KernelOp, values
+from lamina.dialects.tile import WORK, WORKERS, KernelOp, values
 from lamina.errors import LoweringError
 from lamina.targets.cpu.expressions import Expressions
 from lamina.targets.cpu.hazards import Hazards, Place
@@ -27,6 +27,7 @@ from lamina.targets.cpu.plan_tables import (
     LAUNCH,
     NULL,
     SWITCH,
+    UNSAID,
     HostBuffer,
     HostCall,
     Plan,
@@ -90,6 +91,7 @@ class _Encoder:
         self._expressions = Expressions()
         self._records: list[list[int]] = []
         self._calls: list[tuple[int, ...]] = []
+        self._works: list[tuple[int, ...]] = []
         self._words: list[tuple[int, int]] = []
         self._hosts: list[HostCall] = []
         self._launches = 0
@@ -135,9 +137,13 @@ class _Encoder:
             expressions=tuple(dims.rows),
             records=tuple(tuple(record) for record in self._records),
             calls=tuple(self._calls),
+            works=tuple(self._works),
             arguments=tuple(self._words),
             launches=self._launches,
             kernels=tuple(self._kernels),
+            schedules=tuple(
+                op.schedule.text if op.schedule else "" for op in self._kernels.values()
+            ),
             arrays=len(self._arguments),
             arena=arena,
             outputs=tuple(outputs),
@@ -191,6 +197,15 @@ class _Encoder:
         number = self._numbers[kernel.sym_name.data]
         sizes = (self._expressions.value(extent) for extent in grid)
         self._calls.append((number, first, len(self._words) - first, *sizes))
+        self._works.append(self._work(kernel, bound))
+
+    def _work(self, kernel: KernelOp, bound: Mapping[str, Dim]) -> tuple[int, ...]:
+        """Return the values of a call's counts, in the order of `WORK`."""
+        counts = [kernel.work.get(key) if kernel.work else None for key in WORK]
+        return tuple(
+            UNSAID if count is None else self._expressions.value(count.substitute(bound))
+            for count in counts
+        )
 
     def _memref(self, kernel: KernelOp, buffer: SSAValue, kind: Attribute) -> None:
         base, offset = self._places[buffer]

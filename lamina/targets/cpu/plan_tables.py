@@ -24,10 +24,18 @@ OPERATIONS: Final = ("add", "mul", "floordiv", "ceildiv", "mod", "min", "max")
 NULL, ARENA, FIRST_ARRAY = 0, 1, 2
 """The bases: address 0, the arena, then inputs, states, packed weights and outputs in order."""
 
-RECORD, CALL, ARGUMENT, EXPRESSION = 6, 6, 2, 4
+RECORD, CALL, ARGUMENT, EXPRESSION, COUNTS = 6, 6, 2, 4, 3
 """The integers in a row of each table."""
 
-_VERSION: Final = 1
+UNSAID: Final = -1
+"""In place of the value of a count that nothing says."""
+
+_VERSION: Final = 2
+
+_TABLES: Final = (
+    *("symbols", "constants", "expressions", "records"),
+    *("calls", "works", "arguments", "outputs"),
+)
 
 Rows = tuple[tuple[int, ...], ...]
 
@@ -67,8 +75,10 @@ class Plan:
     `values` counts the values; `symbols` and `constants` say what some are at the start: (name,
     value) and (number, value). `expressions` are (operation, a, b, value), `records` an opcode
     and its operands, `calls` (kernel, first argument, arguments, three grid extents), `arguments`
-    (base, value). `arena` is the value of the arena's size, `outputs` the extents of each output,
-    `scratch` the most bytes a kernel wants, `nodes` what a check may name, from 1.
+    (base, value). `works` are, for each call, the values of its bytes, float operations and
+    integer operations; `schedules` say what each kernel was built with. `arena` is the value of
+    the arena's size, `outputs` the extents of each output, `scratch` the most bytes a kernel
+    wants, `nodes` what a check may name, from 1.
     """
 
     values: int
@@ -77,9 +87,11 @@ class Plan:
     expressions: Rows
     records: Rows
     calls: Rows
+    works: Rows
     arguments: Rows
     launches: int
     kernels: tuple[str, ...]
+    schedules: tuple[str, ...]
     arrays: int
     arena: int
     outputs: Rows
@@ -105,11 +117,12 @@ class Plan:
             fields = cast("dict[str, Any]", json.loads(data))
             version = fields.pop("version")
             plan = _plan(fields) if version == _VERSION else None
+            fault = _fault(plan) if plan else None
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise FormatError(f"the plan cannot be read: {error!r}") from None
         if plan is None:
             raise FormatError(f"the plan: field version: expected {_VERSION}, got {version!r}")
-        if fault := _fault(plan):
+        if fault:
             raise FormatError(f"the plan: {fault}")
         return plan
 
@@ -121,13 +134,12 @@ def table(rows: Rows, width: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _plan(fields: dict[str, Any]) -> Plan:
-    tables = ("symbols", "constants", "expressions", "records", "calls", "arguments", "outputs")
-    rows: dict[str, Any] = {name: tuple(tuple(row) for row in fields.pop(name)) for name in tables}
+    rows: dict[str, Any] = {name: tuple(tuple(row) for row in fields.pop(name)) for name in _TABLES}
     packed = tuple(
         Stored(each["name"], each["dtype"], tuple(each["shape"])) for each in fields.pop("packed")
     )
     hosts = tuple(_host(each) for each in fields.pop("hosts"))
-    lists = {name: tuple(fields.pop(name)) for name in ("kernels", "nodes")}
+    lists = {name: tuple(fields.pop(name)) for name in ("kernels", "schedules", "nodes")}
     return Plan(packed=packed, hosts=hosts, **rows, **lists, **fields)
 
 
@@ -143,7 +155,7 @@ def _fault(plan: Plan) -> str | None:
     """Return which table leads outside another; a plan without fault is safe to walk."""
     values, bases = plan.values, FIRST_ARRAY + plan.arrays
     expressions, calls = table(plan.expressions, EXPRESSION), table(plan.calls, CALL)
-    arguments = table(plan.arguments, ARGUMENT)
+    arguments, works = table(plan.arguments, ARGUMENT), table(plan.works, COUNTS)
     known = [value for _, value in (*plan.symbols, *plan.constants)]
     sizes = [plan.arena, *(value for row in plan.outputs for value in row)]
     hosted = [value for host in plan.hosts for b in host.buffers for value in (b.offset, *b.dims)]
@@ -155,6 +167,7 @@ def _fault(plan: Plan) -> str | None:
         ("calls", calls[:, 1:3].sum(1), len(plan.arguments) + 1),
         ("calls", calls[:, 1:3], len(plan.arguments) + 1),
         ("calls", calls[:, 3:], values),
+        ("works", works - UNSAID, values - UNSAID),
         ("arguments", arguments[:, 0], bases),
         ("arguments", arguments[:, 1], values),
         ("outputs", np.array([*sizes, *hosted], np.int64), values),
@@ -163,6 +176,12 @@ def _fault(plan: Plan) -> str | None:
     for name, numbers, bound in checks:
         if ((numbers < 0) | (numbers >= bound)).any():
             return f"field {name}: a number is outside [0, {bound})"
+    for name, given, wanted in (
+        ("works", plan.works, plan.calls),
+        ("schedules", plan.schedules, plan.kernels),
+    ):
+        if len(given) != len(wanted):
+            return f"field {name}: expected {len(wanted)}, got {len(given)}"
     return _record_fault(plan)
 
 

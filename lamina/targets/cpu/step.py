@@ -14,17 +14,19 @@ from lamina.targets.cpu.plan_tables import (
     ARENA,
     ARGUMENT,
     CALL,
+    COUNTS,
     EXPRESSION,
     FIRST_ARRAY,
     HOST_CALL,
     RECORD,
+    UNSAID,
     Plan,
     table,
 )
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.runtime import native_runtime
 from lamina.targets.cpu.trace import Trace
-from lamina.targets.timeline import Timeline
+from lamina.targets.timeline import Timeline, TracedCall, TracedStep
 
 _POLL_NS: Final = 50_000_000
 _COUNTER_BYTES: Final = 64
@@ -69,6 +71,7 @@ class Tables:
         self.plan = plan
         self.records = table(plan.records, RECORD)
         self.calls = table(plan.calls, CALL)
+        self.works = table(plan.works, COUNTS)
         self.arguments = table(plan.arguments, ARGUMENT)
         self.expressions = table(plan.expressions, EXPRESSION)
         self.kernels = np.array(kernels, np.uint64)
@@ -142,8 +145,15 @@ class Step:
             return self.run(hosts)
         finally:
             self._fields.trace = None
-            plan = self._tables.plan
-            timeline.add([plan.kernels[call[0]] for call in plan.calls], *trace.take())
+            timeline.steps.append(TracedStep(self._calls(), *trace.take()))
+
+    def _calls(self) -> list[TracedCall]:
+        plan = self._tables.plan
+        found: list[TracedCall] = []
+        for (kernel, *_), work in zip(plan.calls, self._tables.works.tolist(), strict=True):
+            counts = (None if each == UNSAID else int(self.values[each]) for each in work)
+            found.append(TracedCall(plan.kernels[kernel], plan.schedules[kernel], *counts))
+        return found
 
     def memory(self, base: int, offset: int, size: int) -> Array:
         """Return `size` bytes at a base and the value `offset`, for a host call."""

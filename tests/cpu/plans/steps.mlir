@@ -4,7 +4,7 @@
 !packed = !plan.buffer<tensor<1000xf32>>
 !arena = !plan.buffer<tensor<?xi8, #nn.dims<["128*ceildiv(4*T, 64)"]>>>
 
-tile.kernel @double attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"], access = ["read", "write"]} {
+tile.kernel @double attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"], access = ["read", "write"], schedule = #tile.schedule<{n = 16 : i64}>, work = #tile.work<{bytes = "8*n", float = "?"}>} {
 ^bb0(%x: memref<?xf32>, %y: memref<?xf32>, %n: index):
   %p = tile.program_id {dim = 0 : i64}
   %c16 = arith.constant 16 : index
