@@ -5,7 +5,7 @@ import numpy as np
 from xdsl.parser import Parser
 
 from lamina.dialects.tile import KernelOp
-from lamina.targets.cpu.features import LEVELS, detect, levels
+from lamina.targets.cpu.features import detect, levels
 from lamina.targets.reference.kernel import run_kernel
 from lamina.testing.kernels import context
 
@@ -15,8 +15,11 @@ WIDTHS = list({detect(level).vector_bytes: level for level in reversed(levels())
 ARITHMETIC = list(dict.fromkeys([*WIDTHS, "neon"]))
 """The levels whose instructions for numbers differ."""
 
-RUN = [name for name in LEVELS if name in levels() or LEVELS[name].architecture == "aarch64"]
-"""The levels of this machine and of its emulator."""
+RUN = list(dict.fromkeys([*levels(), "neon"]))
+"""The levels of this machine, and one that is emulated elsewhere."""
+
+BYTES = list(dict.fromkeys([*RUN, "neondot"]))
+"""The same, and one that differs in dots of bytes alone."""
 
 DTYPES = {
     "i1": np.bool_,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from kernel_text import (
     ARITHMETIC,
+    BYTES,
     DTYPES,
-    RUN,
     WIDTHS,
     check,
     equal_numbers,
@@ -172,7 +172,7 @@ def test_a_dot_of_floats_is_one_chain_of_fused_steps(name, level, run_native):
         check(run_native, kernel, arrays, outputs, level, same)
 
 
-@pytest.mark.parametrize("level", RUN)
+@pytest.mark.parametrize("level", BYTES)
 @pytest.mark.parametrize("name", DOTS)
 def test_a_dot_of_bytes_is_exact_at_the_ends_of_their_range(name, level, run_native):
     DOTS["packed"] = ((3, 8, 4), (8, 16, 4), [(1, 0), (2, 2)], [])
