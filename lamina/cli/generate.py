@@ -15,6 +15,7 @@ from lamina.cli.options import (
     ThreadsOption,
 )
 from lamina.cli.output import emit_json, first_line, for_terminal, say, working
+from lamina.cli.profile import ProfileOption, check_profile, profiled
 
 if TYPE_CHECKING:
     from lamina.runtime.completion import Completion
@@ -84,6 +85,7 @@ def generate(
     target: TargetOption = "cpu",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,
+    profile: ProfileOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -101,7 +103,7 @@ def generate(
     """
     from lamina.frontend.fetch import resolve_model
 
-    path = resolve_model(model)
+    path, place = resolve_model(model), check_profile(profile)
     from lamina.runtime.llm import LLM
 
     with working(f"Preparing {path.name} for {target}"):
@@ -124,14 +126,15 @@ def generate(
         "stop": stop or [],
     }
     prompts = [_as_message(llm, text) for text in prompt] if chat else list[Prompt](prompt)
+    with profiled(llm.session.executable, place):
+        if len(prompts) == 1 and not json:
+            done = [_print_as_it_comes(llm, prompts[0], sampling, prompt[0] if echo else "")]
+        else:
+            done = _write(llm, prompts, sampling)
     if json:
-        done = _write(llm, prompts, sampling)
         emit_json({"model": str(path), "completions": [asdict(each) for each in done]})
         return
-    if len(prompts) == 1:
-        done = [_print_as_it_comes(llm, prompts[0], sampling, prompt[0] if echo else "")]
-    else:
-        done = _write(llm, prompts, sampling)
+    if len(prompts) > 1:
         for number, (text, completion) in enumerate(zip(prompt, done, strict=True), 1):
             print(f"== {number}: {first_line(text)}\n{for_terminal(completion.text)}\n")
     if not quiet:

@@ -20,6 +20,7 @@ from lamina.cli.options import (
     read_size,
 )
 from lamina.cli.output import emit_json, emit_table, working
+from lamina.cli.profile import ProfileOption, check_profile, profiled
 from lamina.errors import InputError
 from lamina.writing import writing
 
@@ -80,6 +81,7 @@ def run(
     target: TargetOption = "cpu",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,
+    profile: ProfileOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
@@ -100,7 +102,7 @@ def run(
 
     arrays = dict(_read_array(text) for text in given or ())
     sizes = dict(read_size(text) for text in dim or ())
-    path = resolve_model(model)
+    path, place = resolve_model(model), check_profile(profile)
     with working(f"Preparing {path.name} for {target}"):
         read = lamina.read(path, defer=True)
         exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
@@ -111,9 +113,10 @@ def run(
             f"no value is given for {', '.join(missing)}: say --input {missing[0]}=FILE.npy, "
             "or --random to make values up"
         )
-    start = perf_counter()
-    outputs = exe(**arrays)
-    seconds = perf_counter() - start
+    with profiled(exe, place):
+        start = perf_counter()
+        outputs = exe(**arrays)
+        seconds = perf_counter() - start
     if output is not None:
         _write(output, outputs)
     rows = [{"name": name, **_statistics(array)} for name, array in outputs.items()]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import fields, replace
 from time import perf_counter
 from types import TracebackType
@@ -27,6 +27,7 @@ from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
 from lamina.runtime.vocabulary import Vocabulary
 from lamina.targets.base import Target
+from lamina.targets.timeline import Timeline, trace
 
 Prompt = str | Sequence[int]
 """Text, or token ids taken as they are: no beginning-of-sequence token is added to them."""
@@ -131,6 +132,16 @@ class LLM:
         tokens = self._vocabulary.ids(ids, "ids")
         self._limits.check_length(len(tokens), "ids")
         return token_logits(session, tokens)
+
+    @contextmanager
+    def trace(self) -> Generator[Timeline]:
+        """Note what each thread does in every step until the block is left.
+
+        The timeline has the calls of each step with their kernels and times, and its `write`
+        makes a file for a viewer. Raises `UnsupportedError` if the target keeps none.
+        """
+        with trace(self.session.executable) as timeline:
+            yield timeline
 
     def close(self) -> None:
         """Let code, weights and cache go; using the model afterwards is an `InputError`."""
