@@ -53,6 +53,8 @@ GROUPS = (32, 16)
 """How many columns may share a scale in a packed weight."""
 ROWS = 16
 """Rows that a packed tile holds side by side."""
+TERMS = (1, 2)
+"""How many quants may stand for an activation."""
 LEAST_SCALE = 2.0**-126
 """The smallest scale of activations that has all its bits; below it x / d may exceed 127."""
 
@@ -82,8 +84,10 @@ class BlocksType(ParametrizedAttribute, TypeAttribute):
 class QuantizeOp(IRDLOperation):
     """8-bit activations by blocks of 32 along the last dimension: `x[T, K]`, K a multiple of 32.
 
-    d = max|x| / 127, q = round(x / d) to even, in [-127, 127]; where d < 2^-126, q = 0.
-    Results: q[T, K] i8, d[T, K/32] f32, s[T, K/32] = d * sum(q) f32.
+    d = max|x| / 127, q = round(x / d) to even, in [-127, 127]; where d < 2^-126, q = 0. A second
+    term does the same to what is left, `fma(-q, d, x)`, which makes about 16 bits of the two.
+    Results: q[T, n * K] i8, d[T, n * K/32] f32, the n terms of a block one after another, and
+    s[T, K/32] f32, the sum over terms of d * sum(q), each a fused multiply-add after the first.
     """
 
     name = "quant.quantize"
@@ -96,18 +100,48 @@ class QuantizeOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = f"$x {FUNCTIONAL}"
 
-    def __init__(self, x: SSAValue) -> None:
-        rows, columns = extents(x.type)
-        scales = tensor(f32, [rows, columns // BLOCK])
-        super().__init__(operands=[x], result_types=[tensor(i8, [rows, columns]), scales, scales])
+    def __init__(self, x: SSAValue, terms: int = 1) -> None:
+        super().__init__(operands=[x], result_types=_activations(extents(x.type), terms))
+
+    @property
+    def terms(self) -> int:
+        """How many quants a number has, 1 or 2."""
+        return terms_of(self.d, self.s)
+
+    def columns(self, result: SSAValue) -> tuple[int, int]:
+        """Return how many columns of a result stand for how many of `x`."""
+        if result is self.q:
+            return self.terms, 1
+        return (self.terms, BLOCK) if result is self.d else (1, BLOCK)
 
     def verify_(self) -> None:
         """Check shapes."""
         shape = extents(self.x.type)
         require(len(shape) == 2 and shape[1] % BLOCK == 0, f"quantize of {self.x.type}")
-        scales = tensor(f32, [shape[0], shape[1] // BLOCK])
-        require(self.q.type == tensor(i8, shape), f"q is {self.q.type}")
-        require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+        _verify_activations(shape, [self.q, self.d, self.s])
+
+
+def terms_of(d: SSAValue, s: SSAValue) -> int:
+    """Return how many quants a number has, given the scales and the sums of quantised rows."""
+    scales, sums = extents(d.type)[1], extents(s.type)[1]
+    return next((n for n in TERMS if sums * n == scales), 0)
+
+
+def _activations(shape: Sequence[Dim], terms: int) -> list[TensorType]:
+    rows, columns = shape
+    blocks = columns // BLOCK
+    sizes = ((i8, columns * terms), (f32, blocks * terms), (f32, blocks))
+    return [tensor(element, [rows, size]) for element, size in sizes]
+
+
+def _verify_activations(shape: Sequence[Dim], parts: Sequence[SSAValue]) -> None:
+    for name, part, *kinds in zip(
+        "qds", parts, *(_activations(shape, n) for n in TERMS), strict=True
+    ):
+        expected = " or ".join(map(str, dict.fromkeys(kinds)))
+        require(part.type in kinds, f"{name} is {part.type}, expected {expected}")
+    terms = terms_of(*parts[1:])
+    require(parts[0].type == _activations(shape, terms)[0], "q and d differ in their terms")
 
 
 @irdl_op_definition
@@ -264,8 +298,8 @@ class LinearOp(_Weights):
     A group is the columns that share a scale of the weight: a block of 32, or half of one. Its
     sum of `q * w` is exact in i32; groups add up in f32 in ascending order, each by two fused
     multiply-adds: the product of quants by `scale * d`, then `offset * s` (a `zero` z is the
-    offset `-z * scale`, instead or on top). `q`, `d`, `s` come from `quant.quantize`; half a block
-    has as s its own `d * sum(q)`.
+    offset `-z * scale`, instead or on top). `q`, `d`, `s` come from `quant.quantize`: of two terms
+    each has its own product, the first one first. Half a block has an s of its own.
     """
 
     name = "quant.linear"
@@ -294,11 +328,21 @@ class LinearOp(_Weights):
             result_types=[tensor(f32, [tokens, rows])],
         )
 
+    @property
+    def terms(self) -> int:
+        """How many quants an activation has, 1 or 2."""
+        return terms_of(self.d, self.s)
+
+    @property
+    def depth(self) -> Dim:
+        """The columns of the weight."""
+        return extents(self.s.type)[1] * BLOCK
+
     def verify_(self) -> None:
         """Check activations, weight and result."""
-        tokens, columns = extents(self.q.type)
-        scales = tensor(f32, [tokens, columns // BLOCK])
-        require(self.d.type == scales == self.s.type, f"d and s must be {scales}")
+        tokens, blocks = extents(self.s.type)
+        columns = blocks * BLOCK
+        _verify_activations((tokens, columns), [self.q, self.d, self.s])
         y = extents(self.y.type)
         require(len(y) == 2 and y[0] == tokens, f"result is {self.y.type}")
         self._verify_weight(_static(y[1]), _static(columns))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
@@ -20,21 +20,35 @@ from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
 class ChooseActivationsPass(ModulePass):
     """Every product with a quantised weight takes its left operand quantised, by blocks of 32.
 
-    dot(x, dequantize(w)) -> linear(quantize(x), w); products of one left operand share it.
+    dot(x, dequantize(w)) -> linear(quantize(x), w); products of one left operand share it. It has
+    one term of 8 bits, but `last` terms in a product after which none follows: there is nothing
+    behind it that would even its error out.
     """
 
     name = "choose-activations"
+
+    last: int = 2
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
         function = find_function(op, "forward")
         if function is None:
             return
-        known: dict[SSAValue, quant.QuantizeOp] = {}
+        known: dict[tuple[SSAValue, int], quant.QuantizeOp] = {}
+        before = _before_products(function.body.block)
         for each in list(function.body.block.ops):
             if isinstance(each, nn.DotGeneralOp) and _fits(each):
-                _quantise(each, known)
+                _quantise(each, 1 if each in before else self.last, known)
         erase_unused(function.body.block)
+
+
+def _before_products(block: Block) -> set[Operation]:
+    """Return the operations whose results some product depends on."""
+    found: set[Operation] = set()
+    for op in reversed(list(block.ops)):
+        if op in found or isinstance(op, nn.DotGeneralOp):
+            found |= {x.owner for x in op.operands if isinstance(x.owner, Operation)}
+    return found
 
 
 def _fits(op: nn.DotGeneralOp) -> bool:
@@ -42,17 +56,19 @@ def _fits(op: nn.DotGeneralOp) -> bool:
     return plain and isinstance(op.b.owner, quant.DequantizeOp) and not op.b.owner.packed
 
 
-def _quantise(op: nn.DotGeneralOp, known: dict[SSAValue, quant.QuantizeOp]) -> None:
+def _quantise(
+    op: nn.DotGeneralOp, terms: int, known: dict[tuple[SSAValue, int], quant.QuantizeOp]
+) -> None:
     weight = op.b.owner
     assert isinstance(weight, quant.DequantizeOp)
     new: list[quant.QuantizeOp | quant.LinearOp] = []
-    if op.a not in known:
-        quantize = known[op.a] = quant.QuantizeOp(op.a)
+    if (op.a, terms) not in known:
+        quantize = known[op.a, terms] = quant.QuantizeOp(op.a, terms)
         inherit_source([quantize], [op])
         for result, part in zip(quantize.results, "qds", strict=True):
             result.name_hint = f"{op.a.name_hint}_{part}" if op.a.name_hint else None
         new.append(quantize)
-    parts = known[op.a]
+    parts = known[op.a, terms]
     rows = extents(weight.y.type)[0].evaluate({})
     linear = quant.LinearOp(list(weight.w), (parts.q, parts.d, parts.s), rows)
     replace_with(op, [*new, linear], [linear.y])

@@ -140,7 +140,7 @@ def test_quantised_activations_stay_near_the_exact_logits(
 ) -> None:
     found = llm.logits(golden("text256.json")["tokens"])
     cosines = cosine(found, exact)
-    assert divergence(exact, found) <= 0.0033
+    assert divergence(exact, found) <= 0.0028
     assert cosines.min() >= 0.985
     assert cosines.mean() >= 0.999
 
@@ -177,7 +177,9 @@ def test_every_quantised_linear_of_a_decode_step_is_an_integer_dot(plan: str) ->
     kernels = dict(re.findall(r"tile\.kernel @([\w.]+)(.*?)\n  \}", plan, re.DOTALL))
     dot = re.compile(r"tile\.dot .*: \(vector<[\dx]+i8>, vector<[\dx]+i8>, vector<[\dx]+i32>\)")
     dots = {name: len(dot.findall(body)) for name, body in kernels.items()}
-    assert sum(dots[name] for _, calls in decode_calls(plan) for name in calls) == LINEARS
+    found = [dots[name] for _, calls in decode_calls(plan) for name in calls if dots[name]]
+    assert found[-1] == 2, "the last product has two terms"
+    assert sum(found[:-1]) == LINEARS - 1
 
 
 def test_nothing_runs_by_its_numpy_meaning(plan: str) -> None:

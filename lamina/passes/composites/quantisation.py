@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -13,38 +15,65 @@ from lamina.passes.composites.spelling import Spelling
 
 
 class QuantizeToRound(RewritePattern):
-    """quantize(x) -> (round(x / d), d, d * sum(q)), d = max |x| / 127 in blocks; tiny d: q = 0"""
+    """quantize(x) -> (round(x / d), d, d * sum(q)), d = max |x| / 127 in blocks; tiny d: q = 0
+
+    A second term is that of x - q * d.
+    """
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: quant.QuantizeOp, rewriter: PatternRewriter, /) -> None:
         """Replace the operation."""
         spell = Spelling(op, rewriter)
         rows, columns = extents(op.x.type)
-        x = spell.reshape(spell.cast(op.x, f32), [rows, columns // BLOCK, BLOCK])
-        largest = spell.reduce(spell.add(nn.AbsOp(x)), "max", [2])
-        d = spell.add(nn.DivOp(largest, spell.fill(127.0, largest.type)))
-        divisor, zero = spell.along(d, x, 2), spell.fill(0.0, x.type)
-        blank = spell.add(nn.CompareOp("lt", divisor, spell.fill(quant.LEAST_SCALE, x.type)))
-        scaled = spell.add(nn.RoundOp(spell.add(nn.DivOp(x, divisor))))
-        scaled = spell.add(nn.MaxOp(scaled, spell.fill(-127.0, x.type)))
-        q = spell.add(nn.CastOp(spell.add(nn.SelectOp(blank, zero, scaled)), i8))
-        total = spell.reduce(spell.add(nn.CastOp(q, f32)), "add", [2])
-        s = spell.add(nn.MulOp(d, total))
-        spell.finish(spell.reshape(q, [rows, columns]), d, s)
+        blocks = columns // BLOCK
+        x = spell.reshape(spell.cast(op.x, f32), [rows, blocks, BLOCK])
+        quants: list[SSAValue] = []
+        scales: list[SSAValue] = []
+        sums: list[SSAValue] = []
+        for _ in range(op.terms):
+            d, numbers = _term(spell, x)
+            quants.append(
+                spell.reshape(spell.add(nn.CastOp(numbers, i8)), [rows, blocks, 1, BLOCK])
+            )
+            scales.append(spell.reshape(d, [rows, blocks, 1]))
+            sums.append(spell.add(nn.MulOp(d, spell.reduce(numbers, "add", [2]))))
+            x = spell.add(nn.SubOp(x, spell.add(nn.MulOp(numbers, spell.along(d, x, 2)))))
+        q = spell.reshape(_joined(spell, quants), [rows, columns * op.terms])
+        d = spell.reshape(_joined(spell, scales), [rows, blocks * op.terms])
+        s = reduce(lambda a, b: spell.add(nn.AddOp(a, b)), sums)
+        spell.finish(q, d, s)
+
+
+def _term(spell: Spelling, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Return scales [T, K / 32] and quants, as f32, of blocks [T, K / 32, 32]."""
+    largest = spell.reduce(spell.add(nn.AbsOp(x)), "max", [2])
+    d = spell.add(nn.DivOp(largest, spell.fill(127.0, largest.type)))
+    divisor, zero = spell.along(d, x, 2), spell.fill(0.0, x.type)
+    blank = spell.add(nn.CompareOp("lt", divisor, spell.fill(quant.LEAST_SCALE, x.type)))
+    scaled = spell.add(nn.RoundOp(spell.add(nn.DivOp(x, divisor))))
+    scaled = spell.add(nn.MaxOp(scaled, spell.fill(-127.0, x.type)))
+    return d, spell.add(nn.SelectOp(blank, zero, scaled))
+
+
+def _joined(spell: Spelling, terms: list[SSAValue]) -> SSAValue:
+    return terms[0] if len(terms) == 1 else spell.add(nn.ConcatOp(terms, 2))
 
 
 class LinearToDot(RewritePattern):
-    """linear(q, d, s, w) -> (q * d) · dequantize(w), for s = d * sum(q)"""
+    """linear(q, d, s, w) -> (q * d, summed over terms) · dequantize(w), for s = d * sum(q)"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: quant.LinearOp, rewriter: PatternRewriter, /) -> None:
         """Replace the operation."""
         spell = Spelling(op, rewriter)
-        tokens, columns = extents(op.q.type)
-        blocks = spell.reshape(spell.cast(op.q, f32), [tokens, columns // BLOCK, BLOCK])
+        tokens, scales = extents(op.d.type)
+        blocks = spell.reshape(spell.cast(op.q, f32), [tokens, scales, BLOCK])
         x = spell.add(nn.MulOp(blocks, spell.along(op.d, blocks, 2)))
-        x = spell.reshape(x, [tokens, columns])
-        sizes = [extents(op.y.type)[1].evaluate({}), columns.evaluate({})]
+        if op.terms > 1:
+            x = spell.reshape(x, [tokens, op.depth // BLOCK, op.terms, BLOCK])
+            x = spell.reduce(x, "add", [2])
+        x = spell.reshape(x, [tokens, op.depth])
+        sizes = [extents(op.y.type)[1].evaluate({}), op.depth.evaluate({})]
         w = spell.add(quant.DequantizeOp(op.w, *sizes, zero=op.zero.value.data))
         spell.finish(spell.add(nn.DotGeneralOp(x, w, [(1, 1)])))
 

@@ -61,41 +61,60 @@ class IntegerProduct:
         emit, op, shape = self.emit, self.op, self.shape
         where = (self.at, Span(g, 1, inside=True))
         block = Span(emit.over(g, self.halves), 1, inside=True)
-        product, *total = self._sums(g)
+        products, totals = self._sums(g)
         scale = scale_tile(self.tiles, op.w[1], where)
         offset = offset_of(self.tiles, op, scale, partial(scale_tile, self.tiles, at=where))
-        d = self._per_row(self.tiles.tile_of(op.d, (self.rows, block)), shape)
-        scale = emit.binary(arith.MulfOp, emit.broadcast(scale, [1, 2], shape), d)
-        acc = emit.fma(emit.cast(product, f32), scale, acc)
+        wide = emit.broadcast(scale, [1, 2], shape)
+        for term, product in enumerate(products):
+            by = emit.binary(arith.MulfOp, wide, self._per_row(self._scales(block, term), shape))
+            acc = emit.fma(emit.cast(product, f32), by, acc)
         if offset is None:
             return [acc]
-        s = self._own_sum(total[0], block) if total else self._block_sum(block)
+        s = self._own_sum(totals, block) if totals else self._block_sum(block)
         return [emit.fma(emit.broadcast(offset, [1, 2], shape), s, acc)]
 
-    def _sums(self, g: SSAValue) -> list[SSAValue]:
-        """Return the products of quants, `[m, j, 16]` i32, and of half a block the left sums too.
+    def _sums(self, g: SSAValue) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
+        """Return each term's products of quants, `[m, j, 16]` i32, and sums of half a block.
 
         Those are `[m, 1, 16]`, all lanes equal: products with a tile of ones.
         """
         emit, op = self.emit, self.op
         block = Span(emit.over(g, self.halves), 1, inside=True)
         ones = [emit.full(1, i8, (1, GROUPS, ROWS, 4))] if self.halves > 1 else []
-        sizes = [self.at.size, *(1 for _ in ones)]
+        sizes = [self.at.size] * op.terms + [1] * op.terms * len(ones)
         start = [emit.full(0, i32, (self.rows.size, size, ROWS)) for size in sizes]
 
         def some(part: SSAValue, *totals: SSAValue) -> Sequence[SSAValue]:
-            first = emit.binary(arith.AddiOp, emit.times(g, op.group), emit.times(part, AT_ONCE))
-            columns = Span(first, AT_ONCE, inside=True)
-            q = self.tiles.tile_of(op.q, (self.rows, columns))
-            q = emit.reshape(q, (self.rows.size, GROUPS, 4))
-            weights = quant_tile(self.tiles, op, (self.at, block), self._place(g, part))
+            place = self._place(g, part)
+            weights = quant_tile(self.tiles, op, (self.at, block), place)
+            lefts = [self._quants(block, term, place) for term in range(op.terms)]
+            pairs = [(q, w) for w in (weights, *ones) for q in lefts]
             return [
                 emit.add(tile.DotOp(q, w, total, [(1, 1), (2, 3)], unsigned=(0, 1)))
-                for w, total in zip((weights, *ones), totals, strict=True)
+                for (q, w), total in zip(pairs, totals, strict=True)
             ]
 
         parts = emit.index(op.group // AT_ONCE)
-        return self.tiles.loop(emit.index(0), parts, emit.index(1), start, some)
+        found = self.tiles.loop(emit.index(0), parts, emit.index(1), start, some)
+        return found[: op.terms], found[op.terms :]
+
+    def _quants(self, block: Span, term: int, place: SSAValue) -> SSAValue:
+        """Return columns of the left operand, a part of a block: `[m, GROUPS, 4]` i8."""
+        emit = self.emit
+        before = emit.times(self._of_term(block, term), BLOCK)
+        first = emit.binary(arith.AddiOp, before, emit.times(place, AT_ONCE))
+        q = self.tiles.tile_of(self.op.q, (self.rows, Span(first, AT_ONCE, inside=True)))
+        return emit.reshape(q, (self.rows.size, GROUPS, 4))
+
+    def _scales(self, block: Span, term: int) -> SSAValue:
+        at = Span(self._of_term(block, term), 1, inside=True)
+        return self.tiles.tile_of(self.op.d, (self.rows, at))
+
+    def _of_term(self, block: Span, term: int) -> SSAValue:
+        """Return the number of a block's term among all terms."""
+        emit = self.emit
+        first = emit.times(block.start, self.op.terms)
+        return emit.binary(arith.AddiOp, first, emit.index(term)) if term else first
 
     def _place(self, g: SSAValue, part: SSAValue) -> SSAValue:
         """Return which part of its block a part of a group is."""
@@ -108,11 +127,15 @@ class IntegerProduct:
     def _block_sum(self, block: Span) -> SSAValue:
         return self._per_row(self.tiles.tile_of(self.op.s, (self.rows, block)), self.shape)
 
-    def _own_sum(self, total: SSAValue, block: Span) -> SSAValue:
-        """Return `d * sum(q)` of half a block."""
+    def _own_sum(self, totals: Sequence[SSAValue], block: Span) -> SSAValue:
+        """Return the sum over terms of `d * sum(q)` of half a block."""
         emit, lanes = self.emit, (self.rows.size, ROWS)
-        d = self._per_row(self.tiles.tile_of(self.op.d, (self.rows, block)), lanes)
-        s = emit.binary(arith.MulfOp, emit.cast(emit.reshape(total, lanes), f32), d)
+        s: SSAValue | None = None
+        for term, total in enumerate(totals):
+            d = self._per_row(self._scales(block, term), lanes)
+            sums = emit.cast(emit.reshape(total, lanes), f32)
+            s = emit.binary(arith.MulfOp, sums, d) if s is None else emit.fma(sums, d, s)
+        assert s is not None
         return emit.broadcast(s, [0, 2], self.shape)
 
     def _per_row(self, x: SSAValue, shape: tuple[int, ...]) -> SSAValue:

@@ -24,9 +24,9 @@ from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
-from lamina.passes.kernels.weights import GROUPS, dequantized_columns
+from lamina.passes.kernels.weights import GROUPS, dequantized_columns, quantized_span
 
-BLOCK, ROWS = quant.BLOCK, quant.ROWS
+ROWS = quant.ROWS
 Product = quant.LinearOp | nn.DotGeneralOp
 
 
@@ -68,7 +68,7 @@ def _is_packed(b: SSAValue) -> bool:
 def shape_of(op: Product) -> Shape:
     """Return the extents of a product."""
     if isinstance(op, quant.LinearOp):
-        rows, depth = extents(op.q.type)
+        rows, depth = extents(op.q.type)[0], op.depth
         return Shape(rows, depth.evaluate({}), extents(op.y.type)[1].evaluate({}))
     rows, depth = extents(op.a.type)
     columns = 1
@@ -179,8 +179,8 @@ class _Builder:
         return self.emit.add(arith.MinSIOp(left, self.emit.index(self.rows)))
 
     def _columns(self, value: SSAValue, span: Span) -> Span:
-        if isinstance(value.owner, quant.QuantizeOp) and value is not value.owner.q:
-            return Span(self.emit.exactly_over(span.start, BLOCK), span.size // BLOCK, span.inside)
+        if isinstance(value.owner, quant.QuantizeOp):
+            return quantized_span(self.tiles, value.owner, value, span)
         return span
 
     def _tile(self, first: SSAValue, group: SSAValue) -> None:

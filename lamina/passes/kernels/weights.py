@@ -179,34 +179,65 @@ def _quants_of_rows(
 @rule(quant.QuantizeOp)
 def _quantize(tiles: Tiles, op: quant.QuantizeOp, index: Index, result: SSAValue) -> SSAValue:
     """Whole blocks of a row: one computation gives quants, scales and sums."""
-    emit = tiles.emit
     rows, last = index
     assert isinstance(last, Span)
-    if result is op.q:
-        blocks = Span(emit.exactly_over(last.start, BLOCK), last.size // BLOCK, last.inside)
-        columns = last
-    else:
-        blocks = last
-        columns = Span(emit.times(last.start, BLOCK), last.size * BLOCK, last.inside)
+    some, of = op.columns(result)
+    columns = _scaled(tiles, last, of, some)
     if columns.size % BLOCK:
         raise LoweringError("a fused quantize takes whole blocks")
-    q, d, s = quantized(tiles, tiles.tile_of(op.x, (rows, columns)))
-    tiles.remember(op.q, (rows, columns), q)
-    tiles.remember(op.d, (rows, blocks), d)
-    tiles.remember(op.s, (rows, blocks), s)
-    return {op.q: q, op.d: d, op.s: s}[result]  # pyright: ignore[reportArgumentType]
+    parts = quantized(tiles, tiles.tile_of(op.x, (rows, columns)), op.terms)
+    for value, part in zip(op.results, parts, strict=True):
+        tiles.remember(value, (rows, quantized_span(tiles, op, value, columns)), part)
+    return dict(zip(op.results, parts, strict=True))[result]  # pyright: ignore[reportArgumentType]
 
 
-def quantized(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Quantise `x` [M, n] by blocks of 32: quants [M, n] i8, scales and sums [M, n/32] f32.
+def quantized_span(tiles: Tiles, op: quant.QuantizeOp, result: SSAValue, span: Span) -> Span:
+    """Return where in a result of `op` the columns `span` of its operand lie, whole blocks."""
+    some, of = op.columns(result)
+    return _scaled(tiles, span, some, of)
 
-    Magnitudes are compared as integers: floats without a sign order as their bits do, NaN on top.
-    """
+
+def _scaled(tiles: Tiles, span: Span, by: int, over: int) -> Span:
+    emit = tiles.emit
+    start = emit.times(emit.exactly_over(span.start, over), by)
+    return Span(start, span.size // over * by, span.inside)
+
+
+def quantized(tiles: Tiles, x: SSAValue, terms: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Quantise `x` [M, n] by blocks of 32, as `quant.quantize`: quants, scales and sums."""
     emit = tiles.emit
     rows, size = tile.shape_of(x.type)
     blocks = size // BLOCK
-    shape = (rows, blocks, BLOCK)
-    x = emit.reshape(x, shape)
+    rest = emit.reshape(x, (rows, blocks, BLOCK))
+    quants: list[SSAValue] = []
+    scales: list[SSAValue] = []
+    sums: SSAValue | None = None
+    for term in range(terms):
+        integers, d = _term(tiles, rest)
+        quants.append(emit.reshape(emit.cast(integers, i8), (rows, blocks, 1, BLOCK)))
+        scales.append(emit.reshape(d, (rows, blocks, 1)))
+        total = emit.cast(emit.reduce(integers, "add", [2]), f32)
+        sums = emit.binary(arith.MulfOp, total, d) if sums is None else emit.fma(d, total, sums)
+        if term < terms - 1:
+            # The same as fma(-q, d, x), in whichever factor the sign is.
+            minus = emit.broadcast(emit.add(arith.NegfOp(d)), [0, 1], (rows, blocks, BLOCK))
+            rest = emit.fma(emit.cast(integers, f32), minus, rest)
+    assert sums is not None
+    q = emit.reshape(_joined(tiles, quants), (rows, size * terms))
+    return q, emit.reshape(_joined(tiles, scales), (rows, blocks * terms)), sums
+
+
+def _joined(tiles: Tiles, terms: list[SSAValue]) -> SSAValue:
+    return terms[0] if len(terms) == 1 else tiles.emit.add(tile.JoinOp(terms, 2))
+
+
+def _term(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Return quants i32 [M, n/32, 32] and scales [M, n/32] of blocks [M, n/32, 32].
+
+    Magnitudes are compared as integers: floats without a sign order as their bits do, NaN on top.
+    """
+    emit, shape = tiles.emit, tile.shape_of(x.type)
+    rows, blocks, _ = shape
     bits = emit.add(arith.BitcastOp(emit.add(math.AbsFOp(x)), tile.vector(i32, shape)))
     largest = emit.reduce(bits, "max", [2])
     largest = emit.add(arith.BitcastOp(largest, tile.vector(f32, (rows, blocks))))
@@ -216,7 +247,4 @@ def quantized(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
     empty = emit.add(tile.CompareOp("lt", d, least))
     divisor = emit.add(tile.SelectOp(empty, one, d))
     ratio = emit.binary(arith.DivfOp, x, emit.broadcast(divisor, [0, 1], shape))
-    integers = emit.cast(emit.add(math.RoundEvenOp(ratio)), i32)
-    total = emit.cast(emit.reduce(integers, "add", [2]), f32)
-    s = emit.binary(arith.MulfOp, total, d)
-    return emit.reshape(emit.cast(integers, i8), (rows, size)), d, s
+    return emit.cast(emit.add(math.RoundEvenOp(ratio)), i32), d

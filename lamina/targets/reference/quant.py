@@ -21,12 +21,30 @@ Args = tuple[Any, ...]
 
 def _quantize(run: Interpreter, op: quant.QuantizeOp, args: Args) -> tuple[Any, Any, Any]:
     (x,) = args
-    blocks = x.astype(np.float32).reshape(len(x), x.shape[1] // BLOCK, BLOCK)
-    d = np.abs(blocks).max(-1) / np.float32(127)
-    scaled = np.where(d[..., None] < quant.LEAST_SCALE, np.float32(0), blocks / d[..., None])
-    q = np.maximum(numerics.cast(scaled, np.dtype(np.int8)), np.int8(-127))
-    s = d * q.sum(-1, dtype=np.int32).astype(np.float32)
-    return q.reshape(x.shape), d, s
+    rest = x.astype(np.float32).reshape(len(x), x.shape[1] // BLOCK, BLOCK)
+    terms: list[tuple[Array, Array]] = []
+    for _ in range(op.terms):
+        q, d = _term(rest)
+        terms.append((q, d))
+        rest = numerics.fma(-q.astype(np.float32), d[..., None], rest)
+    q, d = (np.stack(each, axis=2) for each in zip(*terms, strict=True))
+    return q.reshape(run.shape(op.q.type)), d.reshape(run.shape(op.d.type)), _sums(q, d)
+
+
+def _term(x: Array) -> tuple[Array, Array]:
+    """Return quants and scales of blocks [T, K / 32, 32]."""
+    d = np.abs(x).max(-1) / np.float32(127)
+    scaled = np.where(d[..., None] < quant.LEAST_SCALE, np.float32(0), x / d[..., None])
+    return np.maximum(numerics.cast(scaled, np.dtype(np.int8)), np.int8(-127)), d
+
+
+def _sums(q: Array, d: Array) -> Array:
+    """Return the sum over terms of `d * sum(q)`, of q [T, G, n, g] and d [T, G, n]."""
+    totals = q.sum(-1, dtype=np.int32).astype(np.float32)
+    s = d[:, :, 0] * totals[:, :, 0]
+    for term in range(1, q.shape[2]):
+        s = numerics.fma(d[:, :, term], totals[:, :, term], s)
+    return s
 
 
 def _rows(run: Interpreter, op: quant.RowsOp, args: Args) -> tuple[Any]:
@@ -91,12 +109,12 @@ def _linear(run: Interpreter, op: quant.LinearOp, args: Args) -> tuple[Any]:
     parts = _parts(op, tuple(w), rows)
     scale, offset = parts.scale.astype(np.float32), _offset(parts)
     groups, size = parts.quants.shape[1:]
-    q = q.reshape(tokens, groups, size).astype(np.float32)
-    d, s = _by_group(q, d, s)
+    q, d, s = _by_group(op.terms, size, (q, d, s))
     y = np.zeros((tokens, rows), np.float32)
     for k in range(groups):
-        sums = q[:, k] @ parts.quants[:, k].astype(np.float32).T
-        y = numerics.fma(sums, scale[:, k] * d[:, k, None], y)
+        for term in range(op.terms):
+            sums = q[:, k, term].astype(np.float32) @ parts.quants[:, k].astype(np.float32).T
+            y = numerics.fma(sums, scale[:, k] * d[:, k, term, None], y)
         if offset is not None:
             y = numerics.fma(offset[:, k], s[:, k, None], y)
     return (y,)
@@ -112,13 +130,15 @@ def _offset(parts: Quants) -> Array | None:
     return shift if offset is None else shift + offset
 
 
-def _by_group(q: Array, d: Array, s: Array) -> tuple[Array, Array]:
-    """Return the scales and sums of q [T, K / g, g], given those of blocks of 32."""
-    parts = BLOCK // q.shape[2]
-    if parts == 1:
-        return d, s
-    d = np.repeat(d, parts, axis=1)
-    return d, d * q.sum(-1)
+def _by_group(terms: int, size: int, activations: Args) -> tuple[Array, Array, Array]:
+    """Return q [T, K / g, n, g], d [T, K / g, n] and s [T, K / g] for groups of g = `size`."""
+    q, d, s = activations
+    tokens, blocks = s.shape
+    parts = BLOCK // size
+    q = q.reshape(tokens, blocks, terms, parts, size).transpose(0, 1, 3, 2, 4)
+    q = q.reshape(tokens, blocks * parts, terms, size)
+    d = np.repeat(d.reshape(tokens, blocks, terms), parts, axis=1)
+    return q, d, s if parts == 1 else _sums(q, d)
 
 
 MEANINGS: dict[type[Operation], Meaning] = {

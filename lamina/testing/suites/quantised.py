@@ -34,6 +34,9 @@ SIZES = (0, 1, 3, 31)
 EIGHT_BITS = 0.06
 """How far a product of numbers around 1 may be off where a target makes its activations 8-bit."""
 
+A_QUANT = 5e-5
+"""What one quant of a second term may add up to: a ratio at a half may be rounded either way."""
+
 
 def cases() -> Iterator[Case]:
     """Yield a case for each block format, and one of 8-bit activations."""
@@ -71,6 +74,11 @@ def _blocks(format: str, sheet: Sheet) -> None:
     for rows in (96, 32, 17):
         w = stored(sheet, f"w{rows}", format, rows, depth)
         sheet.compute(f"linear_{rows}", quant.LinearOp([w], left, rows), atol=1e-5)
+    two = quant.QuantizeOp(x, 2)
+    sheet.add(two)
+    w = stored(sheet, "w33", format, 33, depth)
+    linear = quant.LinearOp([w], (two.q, two.d, two.s), 33)
+    sheet.compute("linear_of_two_terms", linear, atol=A_QUANT)
     w = stored(sheet, "w", format, 40, depth)
     numbers = sheet.add(quant.DequantizeOp([w], 40, depth))
     dot = nn.DotGeneralOp(x, numbers, [(1, 1)])
@@ -86,3 +94,6 @@ def _activations(sheet: Sheet) -> None:
         sheet.compute(f"q_{name}", op)
         sheet.check(f"d_{name}", op.d)
         sheet.check(f"s_{name}", op.s)
+        two = quant.QuantizeOp(op.x, 2)
+        sheet.add(two)
+        sheet.check(f"d_of_two_{name}", two.d, rtol=2e-5)
