@@ -1,0 +1,65 @@
+"""What copying reaches where both ends stay in the caches."""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from time import perf_counter
+
+from lamina.measure.probes import copy_text, grain
+from lamina.targets.cpu.codegen import compile_text
+from lamina.targets.cpu.features import detect
+from lamina.targets.cpu.jit import load_object
+from lamina.targets.cpu.memory import allocate
+
+SECONDS = 0.02
+REPEAT = """
+define i64 @repeat(ptr %data, i64 %count, ptr %to, i64 %times) {
+entry:
+  br label %loop
+loop:
+  %n = phi i64 [0, %entry], [%next, %loop]
+  call i64 @probe(ptr %data, i64 %count, ptr %to)
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, %times
+  br i1 %more, label %loop, label %done
+done:
+  ret i64 0
+}
+"""
+
+
+def cached_copy(size: int, threads: int, rounds: int) -> float:
+    """Return the bytes a second, read and written, of copying `size` bytes again and again.
+
+    Each thread copies its part; the best of the rounds counts.
+    """
+    features = detect()
+    text = copy_text(features, streaming=False) + REPEAT
+    code = load_object(compile_text(text, features), ["repeat"])
+    word, place = ctypes.c_int64, ctypes.c_void_p
+    repeat = ctypes.CFUNCTYPE(word, place, word, place, word)(code.addresses["repeat"])
+    step = 8 * grain(features)
+    part = -(-size // threads // step) * step
+    block = allocate(2 * threads * part)
+    data = block.ctypes.data
+    times = 1
+
+    def work(number: int) -> None:
+        start = data + 2 * number * part
+        repeat(start, part // 8, start + part, times)
+
+    while _together(work, threads) < SECONDS:
+        times *= 2
+    seconds = min(_together(work, threads) for _ in range(rounds)) / times
+    del block
+    return 2 * threads * part / seconds
+
+
+def _together(work: Callable[[int], None], threads: int) -> float:
+    workers = [threading.Thread(target=work, args=[n]) for n in range(threads)]
+    began = perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return perf_counter() - began

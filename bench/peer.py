@@ -1,0 +1,91 @@
+"""Other libraries as a side of a benchmark: a process under an interpreter of its own."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PINS = ("OPENBLAS_", "GOTO_", "ONEDNN_", "DNNL_", "MKL_", "ATEN_", "OMP_", "GOMP_", "KMP_")
+"""How variables begin that pin the kernels or threads of a peer."""
+
+MASKS = {
+    "avx2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "OPENBLAS_CORETYPE": "Haswell",
+    }
+}
+"""What restricts peers to a feature level."""
+
+MEMORY = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0"
+    ":glibc.malloc.trim_threshold=17179869184"
+}
+"""Lets a peer keep its memory from call to call, on huge pages, as Lamina does."""
+
+
+class Peer:
+    """A process that has jobs by name."""
+
+    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+        self._process, self._folder = process, folder
+        self.greeting: dict[str, str] = self._answer()
+
+    def prepare(self, kind: str, name: str, **job: Any) -> None:
+        """Have a job made, in the place of one of the same name."""
+        self._ask({"prepare": kind, "name": name, **job})
+
+    def seconds(self, name: str) -> list[float]:
+        """Return the seconds of a job's parts, averaged over a turn."""
+        return self._ask({"time": name})["seconds"]
+
+    def result(self, name: str) -> "np.ndarray[Any, Any]":
+        """Return what a job computes."""
+        path = self._folder / "result.npy"
+        self._ask({"save": name, "path": str(path)})
+        return np.load(path)
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the peer ended: see its message above")
+        return json.loads(line)
+
+
+@contextmanager
+def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iterator[Peer | None]:
+    """Start a script of this folder under the interpreter `python`; without one, None.
+
+    `isa` restricts it to a feature level, None to nothing.
+    """
+    if python is None:
+        yield None
+        return
+    command = [python, str(Path(__file__).with_name(script)), "--threads", str(threads)]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(PINS)}
+    environ |= MEMORY | (MASKS[isa] if isa else {})
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+        ) as process,
+    ):
+        try:
+            yield Peer(process, Path(folder))
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
