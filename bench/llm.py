@@ -12,21 +12,21 @@ without it only our side is measured.
 
 import argparse
 import importlib.util
-import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 from statistics import median
-from typing import Any, Protocol
+from typing import Protocol
 
 from machine import describe
 
 import lamina
 from lamina.frontend.fetch import resolve_model
+from lamina.measure.peers.peer import Peer, running
 
+PEER = "llama.cpp"
 PROMPT, STEPS, PREFILL = 8, 128, 512
+CONTEXT = 1024
 TEXT = """\
 The old lighthouse stood at the end of a long road of stones, and each evening its keeper climbed
 two hundred steps to light the lamp. Ships far out at sea turned by that light, and none of their
@@ -65,50 +65,19 @@ class Ours:
         return self._llm.generate([prompt], max_new_tokens=1)[0].timings["prefill_s"]
 
 
-class Peer:
+class Theirs:
     """llama.cpp in a process of its own."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-        self.greeting = self._answer()
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
 
     def decode(self, prompt: Sequence[int]) -> float:
         """Return the seconds a token."""
-        return self._ask({"decode": list(prompt), "steps": STEPS}) / STEPS
+        return self._peer.run(prompt, STEPS)[1] / STEPS
 
     def prefill(self, prompt: Sequence[int]) -> float:
         """Return the seconds of the whole prompt."""
-        return self._ask({"prefill": list(prompt)})
-
-    def _ask(self, question: dict[str, Any]) -> float:
-        assert self._process.stdin is not None
-        print(json.dumps(question), file=self._process.stdin, flush=True)
-        return float(self._answer()["seconds"])
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("llama.cpp ended: see its message above")
-        return json.loads(line)
-
-
-@contextmanager
-def peer(python: str | None, model: Path, threads: int) -> Iterator[Peer | None]:
-    """Start llama.cpp; without it, None."""
-    if python is None and importlib.util.find_spec("llama_cpp") is None:
-        yield None
-        return
-    script = str(Path(__file__).with_name("llama_cpp_peer.py"))
-    command = [python or sys.executable, script, str(model), "--threads", str(threads)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield Peer(process)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
+        return self._peer.run(prompt, 0)[0]
 
 
 def rounds(sides: dict[str, Side], ids: Sequence[int], count: int) -> dict[tuple[str, str], float]:
@@ -134,7 +103,7 @@ def report(seconds: dict[tuple[str, str], float]) -> Iterator[str]:
     for what, tokens in (("decode", 1), ("prefill", PREFILL)):
         speeds = {who: tokens / took for (did, who), took in seconds.items() if did == what}
         line = ", ".join(f"{who} {speed:.1f} tokens/s" for who, speed in speeds.items())
-        times = f", {speeds['lamina'] / speeds['llama.cpp']:.2f} x" if len(speeds) == 2 else ""
+        times = f", {speeds['lamina'] / speeds[PEER]:.2f} x" if len(speeds) == 2 else ""
         yield f"{what}: {line}{times}"
 
 
@@ -150,17 +119,19 @@ def main() -> None:
     parser.add_argument("--peer-python", metavar="PATH", help="an interpreter with llama_cpp")
     options = parser.parse_args()
     path = resolve_model(options.model)
-    llm = lamina.LLM(path, options.target, threads=options.threads, cache_tokens=1024)
+    llm = lamina.LLM(path, options.target, threads=options.threads, cache_tokens=CONTEXT)
     ids = llm.tokenizer.encode(TEXT * 8)[:PREFILL]
     print(f"{path.name}, {options.threads} threads, median of {options.rounds} rounds")
     print(f"on {describe()}")
     sides: dict[str, Side] = {"lamina": Ours(llm)}
-    with peer(options.peer_python, path, options.threads) as other:
-        if other is None:
+    with ExitStack() as stack:
+        if options.peer_python is None and importlib.util.find_spec("llama_cpp") is None:
             print("llama.cpp: not installed (pip install 'lamina[bench]', or --peer-python)")
         else:
-            sides["llama.cpp"] = other
-            print(f"llama-cpp-python {other.greeting['version']}: {other.greeting['build']}")
+            other = running(PEER, path, options.threads, CONTEXT, options.peer_python)
+            peer = stack.enter_context(other)
+            sides[PEER] = Theirs(peer)
+            print(peer.build)
         for line in report(rounds(sides, ids, options.rounds)):
             print(line)
 

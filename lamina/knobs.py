@@ -37,6 +37,8 @@ PLUGINS: Final = Knob(
     "LAMINA_PLUGINS", "on", "off: installed plugins are not loaded, only what is in the box"
 )
 
+_PINS: Final = ("OPENBLAS_", "GOTO_", "ONEDNN_", "DNNL_", "MKL_", "ATEN_", "OMP_", "GOMP_", "KMP_")
+
 KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, PLUGINS)
 """Every knob; `docs/knobs.md` is their table."""
 
@@ -44,6 +46,11 @@ KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, PLUGINS)
 def given(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the knobs that are set, by name."""
     return {knob.name: environ[knob.name] for knob in KNOBS if knob.name in environ}
+
+
+def unpinned(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment without what pins the kernels or threads of other libraries."""
+    return {name: value for name, value in environ.items() if not name.startswith(_PINS)}
 
 
 def plugins_enabled(environ: Mapping[str, str] = os.environ) -> bool:

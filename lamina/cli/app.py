@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import lamina
+from lamina.cli.bench import bench
 from lamina.cli.compile import compile
 from lamina.cli.fetch import fetch
 from lamina.cli.generate import generate
@@ -30,6 +31,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     run,
     compile,
     inspect,
+    bench,
     opt,
     fetch,
     targets,

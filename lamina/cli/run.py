@@ -106,7 +106,7 @@ def run(
     with working(f"Preparing {path.name} for {target}"):
         read = lamina.read(path, defer=True)
         exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
-    made = _make_up(exe.signature, random, sizes, seed)
+    made = make_up(exe.signature, random, sizes, seed)
     arrays = {name: array for name, array in made.items() if name not in arrays} | arrays
     if missing := [each.name for each in exe.inputs if each.name not in arrays]:
         raise InputError(
@@ -141,7 +141,7 @@ def _read_array(text: str) -> tuple[str, "Array"]:
     return name, array
 
 
-def _make_up(
+def make_up(
     signature: "Signature", random: bool, sizes: Mapping[str, int], seed: int
 ) -> "dict[str, Array]":
     """Return the inputs that are asked for, and states: those that a caller cannot give."""

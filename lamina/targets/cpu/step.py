@@ -100,6 +100,8 @@ class Step:
         arguments = ALIGNMENT + _round(_WORDS * plan.most_arguments)
         stride = arguments + _round(plan.scratch) + ALIGNMENT
         self._areas = allocate(stride * workers)
+        self._trace: Trace | None = None
+        self._calls: list[TracedCall] = []
         self._runtime = native_runtime()
         self._fields = self._lay_out(stride)
         self.address = ctypes.addressof(self._fields)
@@ -112,6 +114,7 @@ class Step:
         for value, number in symbols:
             self.values[value] = number
         self._runtime.evaluate(self.address)
+        self._calls = []
         self.arena.reserve(int(self.values[self._tables.plan.arena]))
         self._bases[ARENA] = self.arena.address
 
@@ -139,15 +142,17 @@ class Step:
         return self._tables.plan.nodes[error - 1] if error else None
 
     def _traced(self, hosts: Sequence[Callable[[Step], None]], timeline: Timeline) -> str | None:
-        trace = Trace(self.workers)
+        # Kept for the next step, so that noting one costs little.
+        trace = self._trace = self._trace or Trace(self.workers)
         self._fields.trace, self._fields.trace_bytes = trace.address, trace.stride
         try:
             return self.run(hosts)
         finally:
             self._fields.trace = None
-            timeline.steps.append(TracedStep(self._calls(), *trace.take()))
+            self._calls = self._calls or self._traced_calls()
+            timeline.steps.append(TracedStep(self._calls, *trace.take()))
 
-    def _calls(self) -> list[TracedCall]:
+    def _traced_calls(self) -> list[TracedCall]:
         plan = self._tables.plan
         found: list[TracedCall] = []
         for (kernel, *_), work in zip(plan.calls, self._tables.works.tolist(), strict=True):

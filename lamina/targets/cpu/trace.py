@@ -12,7 +12,7 @@ _COLUMNS = 4
 
 
 class Trace:
-    """Room for the events of one step."""
+    """Room for the events of one step at a time."""
 
     def __init__(self, workers: int) -> None:
         """Take memory for `workers`."""

@@ -1,7 +1,7 @@
-"""llama.cpp as the other side of `bench/llm.py`: a process that measures when it is asked.
+"""llama.cpp as the other side of a measurement: a process that measures when it is asked.
 
-It reads one JSON object a line and answers each with one: {"decode": ids, "steps": n} with the
-seconds of n evaluations of one token after the prompt, {"prefill": ids} with those of the prompt.
+It reads one JSON object a line and answers each with one: {"prompt": ids, "tokens": n} with the
+seconds of evaluating the prompt, and of n evaluations of one token after it, without sampling.
 It needs llama-cpp-python and nothing of Lamina, so it may run in an environment of its own.
 """
 
@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import sys
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -19,39 +20,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--context", type=int, required=True)
     options = parser.parse_args()
     # llama.cpp writes where it likes; answers keep the real standard output to themselves.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    import llama_cpp
+    import llama_cpp  # pyright: ignore[reportMissingImports]
 
-    model = llama_cpp.Llama(
+    library: Any = llama_cpp
+    model = library.Llama(
         options.model,
-        n_ctx=1024,
+        n_ctx=options.context,
         n_threads=options.threads,
         n_threads_batch=options.threads,
         n_batch=512,
         n_ubatch=512,
         verbose=False,
     )
-    build = ctypes.string_at(llama_cpp.llama_print_system_info()).decode()
-    _say(answers, {"version": llama_cpp.__version__, "build": build})
+    build = ctypes.string_at(library.llama_print_system_info()).decode()
+    _say(answers, {"build": f"llama-cpp-python {library.__version__}: {build}"})
     for line in sys.stdin:
-        _say(answers, {"seconds": _measure(model, json.loads(line))})
+        asked = json.loads(line)
+        _say(answers, {"seconds": _measure(model, asked["prompt"], asked["tokens"])})
 
 
-def _measure(model: Any, asked: dict[str, Any]) -> float:
+def _measure(model: Any, prompt: Sequence[int], tokens: int) -> list[float]:
     model.reset()
-    if "prefill" in asked:
-        started = perf_counter()
-        model.eval(asked["prefill"])
-        return perf_counter() - started
-    prompt = asked["decode"]
+    began = perf_counter()
     model.eval(prompt)
-    started = perf_counter()
-    for step in range(asked["steps"]):
+    read = perf_counter()
+    for step in range(tokens):
         model.eval([prompt[step % len(prompt)]])
-    return perf_counter() - started
+    return [read - began, perf_counter() - read]
 
 
 def _say(answers: Any, value: dict[str, Any]) -> None:

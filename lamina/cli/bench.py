@@ -1,0 +1,177 @@
+"""`lamina bench`: how fast a model runs, beside the limits of the machine and beside others."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lamina.cli.bench_report import bench_json, print_bench
+from lamina.cli.options import (
+    DebugOption,
+    JsonOption,
+    ModelArgument,
+    TargetOption,
+    ThreadsOption,
+    read_path,
+    read_size,
+)
+from lamina.cli.output import emit_json, working
+from lamina.errors import InputError
+
+if TYPE_CHECKING:
+    from lamina.frontend.model import Model
+    from lamina.measure.subjects import Calling, Writing
+    from lamina.targets.base import Executable
+
+
+def bench(
+    model: ModelArgument,
+    prompt_tokens: Annotated[
+        int, typer.Option(metavar="N", min=1, help="For a decoder: tokens of the prompt.")
+    ] = 512,
+    tokens: Annotated[
+        int,
+        typer.Option("-n", "--tokens", metavar="N", min=1, help="For a decoder: tokens after it."),
+    ] = 64,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=N",
+            show_default=False,
+            help="For other models: a symbolic extent of the made-up inputs, 8 by default; "
+            "repeatable.",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rounds of which the medians count.")
+    ] = 5,
+    peers: Annotated[
+        str,
+        typer.Option(
+            "--vs",
+            metavar="PEERS",
+            show_default=False,
+            help="Take turns with these: llama.cpp, onnxruntime, openvino, torch; with commas.",
+        ),
+    ] = "",
+    peer_python: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=read_path,
+            show_default="this one",
+            help="The Python interpreter that has the peers.",
+        ),
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="NAME>=X",
+            show_default=False,
+            help="End with 1 unless a phase has X tokens a second, or a kernel X % of its limit; "
+            "repeatable.",
+        ),
+    ] = None,
+    target: TargetOption = "cpu",
+    threads: ThreadsOption = None,
+    json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Measure a model: its speed, and where the time goes, beside what the machine can do.
+
+    A decoder reads a prompt and writes, any other model is called on made-up inputs. Rates are
+    medians; the table of kernels comes from one more run, whose steps are noted.
+
+    Examples:
+
+      lamina bench smollm2 --threads 2
+
+      lamina bench model.gguf --vs llama.cpp --peer-python ~/peers/bin/python
+
+      lamina bench folder/ --dim B=16 --dim L=64 --json
+
+      lamina bench smollm2 --assert "decode>=100" --assert "decode/linear_5>=70"
+    """
+    from lamina import compiler
+    from lamina.frontend.fetch import resolve_model
+    from lamina.measure.bounds import Bound, check_bounds
+    from lamina.measure.limits import measure_limits
+    from lamina.measure.peers.peer import check_peers, running
+    from lamina.measure.rounds import measure
+
+    held = [Bound.of(text) for text in bounds or ()]
+    names = list(dict.fromkeys(name.strip() for name in peers.split(",") if name.strip()))
+    python = None if peer_python is None else str(peer_python)
+    path = resolve_model(model)
+    read = compiler.read(path, defer=True)
+    check_peers(names, read, python)
+    with working(f"Preparing {path.name} for {target}"):
+        executable = compiler.compile(read, target, threads=threads)
+        subject, prompt = _subject(read, executable, prompt_tokens, tokens, dim or (), names)
+    with working("Measuring the machine"):
+        limits = measure_limits(_threads(executable, threads))
+    with ExitStack() as stack, working(f"Measuring {path.name}"):
+        source, room = read.source or path, prompt_tokens + tokens
+        others = [
+            stack.enter_context(running(name, source, limits.threads, room, python))
+            for name in names
+        ]
+        weights = read.weights.nbytes
+        results = measure(
+            subject, executable, limits, weights, repeat=repeat, peers=others, prompt=prompt
+        )
+    about = {"model": str(path), "target": target, "weights_bytes": weights, "repeat": repeat}
+    builds = {each.name: each.build for each in others}
+    if json:
+        emit_json(bench_json(about, limits, builds, results))
+    else:
+        print_bench(about, limits, builds, results)
+    check_bounds(held, results)
+
+
+def _threads(executable: "Executable", asked: int | None) -> int:
+    from lamina.targets.cpu.executable import CpuExecutable
+    from lamina.targets.cpu.threads import thread_count
+
+    return executable.threads if isinstance(executable, CpuExecutable) else thread_count(asked)
+
+
+def _subject(
+    model: "Model",
+    executable: "Executable",
+    prompt_tokens: int,
+    tokens: int,
+    dims: Sequence[str],
+    peers: Sequence[str],
+) -> "tuple[Writing | Calling, list[int]]":
+    """Return what is measured of a model, and the prompt that its peers get too."""
+    import numpy as np
+
+    from lamina.cli.run import make_up
+    from lamina.measure.subjects import Calling, Writing
+    from lamina.runtime.decoder import is_decoder
+    from lamina.runtime.session import Session
+
+    if not is_decoder(executable.signature):
+        if peers:
+            raise InputError(f"--vs {peers[0]}: runs models that write text, and this one does not")
+        sizes = dict(read_size(text) for text in dims)
+        return Calling(executable, make_up(executable.signature, True, sizes, 0)), []
+    if dims:
+        raise InputError(
+            f"--dim {dims[0]}: this model writes text: its extents follow from --prompt-tokens and "
+            "--tokens"
+        )
+    context = model.config.context_length if model.config is not None else None
+    if context is not None and prompt_tokens + tokens > context:
+        raise InputError(
+            f"{prompt_tokens} tokens of a prompt and {tokens} more are beyond the model's context "
+            f"of {context}: lower --prompt-tokens or --tokens"
+        )
+    session = Session(executable, prompt_tokens + tokens)
+    drawn = np.random.default_rng(0).integers(0, session.vocabulary, prompt_tokens)
+    prompt = [int(token) for token in drawn]
+    return Writing(session, prompt, tokens), prompt
