@@ -12,7 +12,7 @@ SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test examples fuzz check lint format-check types docs-check package format docs clean
+.PHONY: help demo test examples fuzz bench-quick check lint format-check types docs-check package format docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ fuzz: $(VENV)/.installed-fuzz ## Feed each parser files that are nearly right, f
 	  echo "== Fuzzing (tests/fuzz/run.py $$parser)"; \
 	  $(BIN)/python tests/fuzz/run.py $$parser --seconds $(SECONDS_EACH) || exit 1; \
 	done
+
+bench-quick: $(VENV)/.installed ## Measure a few kernels and models beside recorded figures
+	@echo "== Benchmarks (bench/quick.py)"
+	@$(BIN)/python bench/quick.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON))
 
 check: lint format-check types docs-check package ## Lint, format, types, docs, and the built package
 

@@ -17,6 +17,7 @@ from step import Array
 from turns import Once, averaged, medians
 
 from lamina.measure.limits import Limits, measure_limits
+from lamina.targets.cpu.features import detect
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def measured(script: Script, options: argparse.Namespace, limits: dict[int, Limi
     show = Printer()
     for threads in options.threads:
         if threads not in limits:
-            limits[threads] = measure_limits(threads, rounds=options.rounds)
+            limits[threads] = measure_limits(
+                threads, rounds=options.rounds, features=detect(options.isa)
+            )
             print(f"limits: {limits[threads]}")
         with ExitStack() as stack:
             other = None

@@ -16,6 +16,7 @@ import command
 import numpy as np
 from command import Setting
 from figures import Row
+from generation import decode
 from safetensors.numpy import save_file
 from step import Array
 
@@ -77,17 +78,9 @@ def measure(setting: Setting) -> Iterator[Row]:
         with lamina.LLM(
             path, setting.target, threads=setting.threads, cache_tokens=2 * tokens
         ) as llm:
-            seconds = setting.times(lambda: [_decode(llm)] * STEPS)
+            seconds = setting.times(lambda: decode(llm, PROMPT, STEPS))
     took = {side: parts[0] for side, parts in seconds.items()}
     yield Row(NAME, setting.threads, took, 1.0, "tokens/s", size / setting.limits.read)
-
-
-def _decode(llm: lamina.LLM) -> float:
-    """Return the seconds a token."""
-    done = llm.generate([PROMPT], max_new_tokens=STEPS + 1)[0]
-    if done.timings["new_tokens"] != STEPS + 1:
-        raise SystemExit("the text ended early")
-    return done.timings["decode_s"] / STEPS
 
 
 SCRIPT = command.Script(None, measure, lambda row: row.name)

@@ -65,6 +65,12 @@ class Peer:
         return json.loads(line)
 
 
+def environment(isa: str | None) -> dict[str, str]:
+    """Return the variables of a peer restricted to a feature level, if to any."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(PINS)}
+    return environ | MEMORY | (MASKS[isa] if isa else {})
+
+
 @contextmanager
 def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iterator[Peer | None]:
     """Start a script of this folder under the interpreter `python`; without one, None.
@@ -75,12 +81,10 @@ def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iter
         yield None
         return
     command = [python, str(Path(__file__).with_name(script)), "--threads", str(threads)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(PINS)}
-    environ |= MEMORY | (MASKS[isa] if isa else {})
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(isa)
         ) as process,
     ):
         try:

@@ -1,0 +1,75 @@
+"""Decoding and prefilling speed of a fetched model, beside the limits of the machine.
+
+    python bench/generation.py [--threads 1 2] [--only '*decode']
+
+Decoding is 128 tokens one at a time after a prompt of 8, choosing them included, and reads the
+whole file for a token. Prefilling is one prompt of 512 tokens up to the first new one; its limit
+is that of 8-bit multiply-adds with every weight but those of the embedding. The model is smollm2;
+`bench/llm.py` measures any GGUF file beside llama.cpp.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+
+import command
+from command import Setting
+from figures import OURS, Row
+
+import lamina
+from lamina.compiler import read
+from lamina.errors import InputError
+from lamina.frontend.fetch import resolve_model
+
+MODEL = "smollm2"
+PROMPT, STEPS, PREFILL = 8, 128, 512
+TEXT = "The lighthouse stood where the road of stones ended, and somebody climbed it every night. "
+
+
+def decode(llm: lamina.LLM, prompt: Sequence[int], steps: int) -> list[float]:
+    """Return the seconds of each of the tokens after the first."""
+    done = llm.generate([prompt], max_new_tokens=steps + 1)[0]
+    if done.timings["new_tokens"] != steps + 1:
+        raise SystemExit("the text ended early: choose another prompt")
+    return [done.timings["decode_s"] / steps] * steps
+
+
+def prefill(llm: lamina.LLM, prompt: Sequence[int]) -> list[float]:
+    """Return the seconds to the first token."""
+    return [llm.generate([prompt], max_new_tokens=1)[0].timings["prefill_s"]]
+
+
+def measure(setting: Setting) -> Iterator[Row]:
+    """Yield the rows that are asked for; none, with a warning, if the model was not fetched."""
+    names = {"decode": f"{MODEL} decode", "prefill": f"{MODEL} prefill {PREFILL}"}
+    if not any(map(setting.wants, names.values())):
+        return
+    try:
+        path = resolve_model(MODEL)
+    except InputError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return
+    model = read(path, defer=True)
+    shapes = [each.shape for name, each in model.weights.items() if "embd" not in name]
+    multiplied = sum(math.prod(shape) for shape in shapes if len(shape) == 2)
+    with lamina.LLM(model, setting.target, threads=setting.threads, cache_tokens=1024) as llm:
+        ids = llm.tokenizer.encode(TEXT * 64)[:PREFILL]
+        if setting.wants(names["decode"]):
+            times = setting.times(lambda: decode(llm, ids[:PROMPT], STEPS))
+            least = path.stat().st_size / setting.limits.read
+            yield _row(setting, names["decode"], times[OURS][0], 1.0, least)
+        if setting.wants(names["prefill"]):
+            times = setting.times(lambda: prefill(llm, ids))
+            peak = setting.limits.integer_ops
+            least = 2.0 * multiplied * PREFILL / peak if peak else None
+            yield _row(setting, names["prefill"], times[OURS][0], float(PREFILL), least)
+
+
+def _row(setting: Setting, name: str, took: float, tokens: float, least: float | None) -> Row:
+    return Row(name, setting.threads, {OURS: took}, tokens, "tokens/s", least)
+
+
+SCRIPT = command.Script(None, measure, lambda row: row.name)
+
+if __name__ == "__main__":
+    command.main(__doc__, SCRIPT)

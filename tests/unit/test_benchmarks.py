@@ -1,0 +1,91 @@
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from lamina.targets.timeline import WAITING, TracedStep
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def step(*events: tuple[int, int, int, int, int], lost: int = 0) -> TracedStep:
+    return TracedStep([], np.array(events, np.int64), lost)
+
+
+def test_a_step_is_cut_where_the_first_worker_begins_the_next_part() -> None:
+    found = module("step").spans(
+        step(
+            (1, 7, 1, 100, 160),
+            (0, 7, 1, 120, 130),
+            (0, WAITING, 0, 130, 200),
+            (0, 3, 1, 205, 300),
+            (1, 3, 1, 200, 290),
+        ),
+        2,
+    )
+    np.testing.assert_allclose(found, [100e-9, 100e-9])
+
+
+def test_calls_that_prepare_the_first_part_do_not_count() -> None:
+    found = module("step").spans(step(*((0, n, 1, 10 * n, 10 * n + 9) for n in range(5))), 2)
+    np.testing.assert_allclose(found, [20e-9, 19e-9])
+
+
+def test_a_step_whose_events_found_no_room_is_refused() -> None:
+    with pytest.raises(SystemExit, match="3 events of the step found no room"):
+        module("step").spans(step((0, 0, 1, 0, 1), lost=3), 1)
+
+
+def test_results_that_differ_end_the_run() -> None:
+    check = module("step").check_close
+    check("x", np.array([1.0, 2.0]), np.array([1.0, 2.01]), 0.01)
+    with pytest.raises(SystemExit, match="x: differs"):
+        check("x", np.array([1.0, np.nan]), np.array([1.0, 2.0]), 0.01)
+
+
+def test_the_best_peer_counts_and_our_other_forms_do_not() -> None:
+    seconds = {"lamina": 2.0, "lamina unfused": 1.0, "a": 3.0, "b": 4.0}
+    row = module("figures").Row("x", 1, seconds, 6.0, "GFLOP/s", 1.5)
+    assert (row.ratio, row.rate, row.of_limit) == (1.5, 3.0, 0.75)
+
+
+def test_a_first_call_that_is_short_only_warms_up() -> None:
+    turns, times = module("turns"), iter([0.04, 0.08, 0.06])
+    assert turns.averaged(lambda: [next(times)]) == [pytest.approx(0.07)]
+    assert turns.averaged(lambda: [0.2]) == [0.2]
+
+
+def test_variables_that_pin_a_peer_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Prescott")
+    environ = module("peer").environment(None)
+    assert "OPENBLAS_CORETYPE" not in environ
+    assert module("peer").environment("avx2")["ATEN_CPU_CAPABILITY"] == "avx2"
+
+
+def test_rows_are_measured_without_a_peer(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    options = ["--only", "silu 512*", "--rounds", "1", "--threads", "1", "--json", str(path)]
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "rows.py"), *options],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["name"] == "silu 512x576"
+    assert row["rate"] > 0
