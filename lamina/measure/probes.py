@@ -82,8 +82,10 @@ def integer_text(features: CpuFeatures) -> str:
     parts = integer_step(features)
     narrow = f"<{lanes * parts} x i{32 // parts}>"
     head = _splat("i32", lanes) + f"\n  %w = bitcast {vector} %v to {narrow}"
-    if features.vnni:
+    if features.vnni or features.dotprod:
         call = f"@llvm.x86.avx512.vpdpbusd.{features.vector_bytes * 8}"
+        if features.dotprod:
+            call = f"@llvm.aarch64.neon.sdot.v{lanes}i32.v{lanes * parts}i8"
         declared = f"{vector} {call}({vector}, {narrow}, {narrow})"
         body = [
             f"  %s{n} = call {vector} {call}({vector} %a{n}, {narrow} %w, {narrow} %w)"
@@ -105,7 +107,9 @@ def integer_text(features: CpuFeatures) -> str:
 
 def integer_step(features: CpuFeatures) -> int:
     """Return the multiply-adds that a 32-bit lane does in a step of `integer_text`; 0: no way."""
-    return 4 if features.vnni else 2 if features.madd else 0
+    if features.vnni or features.dotprod:
+        return 4
+    return 2 if features.madd else 0
 
 
 def grain(features: CpuFeatures) -> int:

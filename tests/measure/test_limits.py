@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from lamina.measure.limits import Limits, measure_limits
-from lamina.measure.probes import copy_text, grain
+from lamina.measure.probes import copy_text, grain, integer_text, read_text
 from lamina.progress import listening
-from lamina.targets.cpu.codegen import compile_text
-from lamina.targets.cpu.features import detect, levels
+from lamina.targets.cpu.codegen import assembly, compile_text
+from lamina.targets.cpu.features import detect, emittable, levels
 from lamina.targets.cpu.jit import load_object
 from lamina.targets.cpu.memory import allocate
 
@@ -20,6 +20,12 @@ def test_every_level_of_this_machine_has_limits(level: str) -> None:
     assert min(limits.read, limits.copy) > 0
     assert (limits.float_ops > 0) == features.fma
     assert (limits.integer_ops > 0) == bool(features.vnni or features.madd)
+
+
+def test_machines_with_dots_of_bytes_are_measured_by_them() -> None:
+    features = emittable("neondot")
+    assert "sdot" in assembly(integer_text(features), features)
+    assert "ldp\tq" in assembly(read_text(features, 512), features)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
