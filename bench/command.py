@@ -30,6 +30,8 @@ class Setting:
     target: str
     rounds: int
     only: Sequence[str] = field(default=())
+    python: str | None = None
+    """An interpreter that may have peers."""
 
     def wants(self, name: str) -> bool:
         """Tell whether a row of this name is asked for."""
@@ -45,7 +47,7 @@ class Setting:
     def times(self, ours: Once, peers: Sequence[str] = (), **other: Once) -> dict[str, list[float]]:
         """Return the median seconds of the parts of each side: ours, the peer's jobs, and others.
 
-        The names of others are to begin with `lamina`.
+        The names of others that are no peers begin with `lamina`.
         """
         sides: dict[str, Once] = {OURS: lambda: averaged(ours)}
         sides |= {name: _turn(once) for name, once in other.items()}
@@ -108,7 +110,15 @@ def measured(script: Script, options: argparse.Namespace, limits: dict[int, Limi
                 other = stack.enter_context(started)
             for library, said in other.greeting.items() if other else ():
                 print(f"{library}: {said}")
-            setting = Setting(threads, limits[threads], other, target, options.rounds, options.only)
+            setting = Setting(
+                threads,
+                limits[threads],
+                other,
+                target,
+                options.rounds,
+                options.only,
+                options.peer_python,
+            )
             for row in script.measure(setting):
                 show(row)
                 rows.append(row)

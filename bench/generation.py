@@ -1,28 +1,34 @@
 """Decoding and prefilling speed of a fetched model, beside the limits of the machine.
 
-    python bench/generation.py [--threads 1 2] [--only '*decode']
+    python bench/generation.py [--peer-python PATH] [--threads 1 2] [--only '*decode']
 
 Decoding is 128 tokens one at a time after a prompt of 8, choosing them included, and reads the
 whole file for a token. Prefilling is one prompt of 512 tokens up to the first new one; its limit
 is that of 8-bit multiply-adds with every weight but those of the embedding. The model is smollm2;
-`bench/llm.py` measures any GGUF file beside llama.cpp.
+llama.cpp does the same if the interpreter of the peers has it. `bench/llm.py` takes any GGUF file.
 """
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import command
 from command import Setting
-from figures import OURS, Row
+from figures import Row
+from peer import has_module
+from turns import Once
 
 import lamina
 from lamina.compiler import read
 from lamina.errors import InputError
 from lamina.frontend.fetch import resolve_model
+from lamina.measure.peers.peer import Peer, running
 
-MODEL = "smollm2"
+MODEL, PEER = "smollm2", "llama.cpp"
 PROMPT, STEPS, PREFILL = 8, 128, 512
+CONTEXT = 1024
 TEXT = "The lighthouse stood where the road of stones ended, and somebody climbed it every night. "
 
 
@@ -52,21 +58,53 @@ def measure(setting: Setting) -> Iterator[Row]:
     model = read(path, defer=True)
     shapes = [each.shape for name, each in model.weights.items() if "embd" not in name]
     multiplied = sum(math.prod(shape) for shape in shapes if len(shape) == 2)
-    with lamina.LLM(model, setting.target, threads=setting.threads, cache_tokens=1024) as llm:
+    with (
+        lamina.LLM(model, setting.target, threads=setting.threads, cache_tokens=CONTEXT) as llm,
+        _llama_cpp(setting, path) as other,
+    ):
         ids = llm.tokenizer.encode(TEXT * 64)[:PREFILL]
+        few = ids[:PROMPT]
         if setting.wants(names["decode"]):
-            times = setting.times(lambda: decode(llm, ids[:PROMPT], STEPS))
+            peers = {PEER: _decoding(other, few)} if other else {}
+            times = setting.times(lambda: decode(llm, few, STEPS), **peers)
             least = path.stat().st_size / setting.limits.read
-            yield _row(setting, names["decode"], times[OURS][0], 1.0, least)
+            yield _row(setting, names["decode"], times, 1.0, least)
         if setting.wants(names["prefill"]):
-            times = setting.times(lambda: prefill(llm, ids))
+            peers = {PEER: _prefilling(other, ids)} if other else {}
+            times = setting.times(lambda: prefill(llm, ids), **peers)
             peak = setting.limits.integer_ops
             least = 2.0 * multiplied * PREFILL / peak if peak else None
-            yield _row(setting, names["prefill"], times[OURS][0], float(PREFILL), least)
+            yield _row(setting, names["prefill"], times, float(PREFILL), least)
 
 
-def _row(setting: Setting, name: str, took: float, tokens: float, least: float | None) -> Row:
-    return Row(name, setting.threads, {OURS: took}, tokens, "tokens/s", least)
+@contextmanager
+def _llama_cpp(setting: Setting, path: Path) -> Generator[Peer | None]:
+    """Run llama.cpp, if the interpreter of the peers has it."""
+    if setting.python is None or not has_module("llama_cpp", setting.python):
+        yield None
+        return
+    with running(PEER, path, setting.threads, CONTEXT, setting.python) as other:
+        print(f"{PEER}: {other.build}")
+        yield other
+
+
+def _decoding(other: Peer, ids: Sequence[int]) -> Once:
+    return lambda: [other.run(ids, STEPS)[1] / STEPS] * STEPS
+
+
+def _prefilling(other: Peer, ids: Sequence[int]) -> Once:
+    return lambda: [other.run(ids, 0)[0]]
+
+
+def _row(
+    setting: Setting,
+    name: str,
+    times: dict[str, list[float]],
+    tokens: float,
+    least: float | None,
+) -> Row:
+    seconds = {side: parts[0] for side, parts in times.items()}
+    return Row(name, setting.threads, seconds, tokens, "tokens/s", least)
 
 
 SCRIPT = command.Script(None, measure, lambda row: row.name)

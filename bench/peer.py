@@ -1,7 +1,6 @@
 """Other libraries as a side of a benchmark: a process under an interpreter of its own."""
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-PINS = ("OPENBLAS_", "GOTO_", "ONEDNN_", "DNNL_", "MKL_", "ATEN_", "OMP_", "GOMP_", "KMP_")
-"""How variables begin that pin the kernels or threads of a peer."""
+from lamina import knobs
 
 MASKS = {
     "avx2": {
@@ -66,9 +64,14 @@ class Peer:
 
 
 def environment(isa: str | None) -> dict[str, str]:
-    """Return the variables of a peer restricted to a feature level, if to any."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(PINS)}
-    return environ | MEMORY | (MASKS[isa] if isa else {})
+    """Return the variables of a peer: nothing pins its kernels, but for those of a level `isa`."""
+    return knobs.unpinned() | MEMORY | (MASKS[isa] if isa else {})
+
+
+def has_module(module: str, python: str) -> bool:
+    """Tell whether an interpreter finds a module."""
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
+    return subprocess.run([python, "-c", code, module], check=False).returncode == 0
 
 
 @contextmanager
