@@ -3,7 +3,7 @@
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -44,13 +44,15 @@ class Setting:
         self.peer.prepare(kind, name, **job)
         return self.peer.result(name)
 
-    def times(self, ours: Once, peers: Sequence[str] = (), **other: Once) -> dict[str, list[float]]:
+    def times(
+        self, ours: Once, peers: Sequence[str] = (), others: Mapping[str, Once] | None = None
+    ) -> dict[str, list[float]]:
         """Return the median seconds of the parts of each side: ours, the peer's jobs, and others.
 
         The names of others that are no peers begin with `lamina`.
         """
         sides: dict[str, Once] = {OURS: lambda: averaged(ours)}
-        sides |= {name: _turn(once) for name, once in other.items()}
+        sides |= {name: _turn(once) for name, once in (others or {}).items()}
         if self.peer is not None:
             sides |= {name: _asked(self.peer, name) for name in peers}
         return medians(sides, self.rounds)

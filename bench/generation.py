@@ -66,12 +66,12 @@ def measure(setting: Setting) -> Iterator[Row]:
         few = ids[:PROMPT]
         if setting.wants(names["decode"]):
             peers = {PEER: _decoding(other, few)} if other else {}
-            times = setting.times(lambda: decode(llm, few, STEPS), **peers)
+            times = setting.times(lambda: decode(llm, few, STEPS), (), peers)
             least = path.stat().st_size / setting.limits.read
             yield _row(setting, names["decode"], times, 1.0, least)
         if setting.wants(names["prefill"]):
             peers = {PEER: _prefilling(other, ids)} if other else {}
-            times = setting.times(lambda: prefill(llm, ids), **peers)
+            times = setting.times(lambda: prefill(llm, ids), (), peers)
             peak = setting.limits.integer_ops
             least = 2.0 * multiplied * PREFILL / peak if peak else None
             yield _row(setting, names["prefill"], times, float(PREFILL), least)

@@ -154,8 +154,8 @@ def _row(
     work = 2.0 * rows * elements
     peak = limits.float_ops if chain.kind == "f32" else limits.integer_ops
     least = max(elements * chain.weight_bytes / limits.read, work / peak if peak else 0.0)
-    name = chain.name(shape, rows)
-    return Row(name, setting.threads, seconds, work / 1e9, "GFLOP/s", least)
+    unit = "GFLOP/s" if chain.kind == "f32" else "GOP/s"
+    return Row(chain.name(shape, rows), setting.threads, seconds, work / 1e9, unit, least)
 
 
 def _check_blocks(setting: Setting, chain: Chain) -> None:
