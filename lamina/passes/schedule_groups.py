@@ -16,27 +16,33 @@ from lamina.errors import LoweringError
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.linear_kernel import is_linear
+from lamina.passes.kernels.linear_kernel import is_linear, is_unpacked
 
 
 @dataclass(frozen=True)
 class ScheduleGroupsPass(ModulePass):
-    """Every product has a schedule: rows `m`, columns `n`, and columns of K at once `k`.
+    """Every product has a schedule: a tile's rows `m` and columns `n`, its columns in registers
+    at once `r`, and columns of K at once `k`.
 
     `few` are the columns of a tile of few rows (a branch of at most `few-rows`), `many` those of
-    a tile of `rows` rows, of which a tile of several products has its part, `written` the most
-    columns of a tile that goes into pages. A tile holds whole heads where a rope of halves ends
-    it, and whole blocks where a quantisation does. `few-rows` rows make one entry of attention's
-    work.
+    a tile of `rows` rows, of which a tile of several products has its part, and at most
+    `all-rows` rows of all products together; `written` are the most columns of a tile that goes
+    into pages. Where float weights need no unpacking, a tile has
+    `float-rows` rows and `float-columns` columns. A tile holds whole heads where a rope of halves
+    ends it, and whole blocks where a quantisation does. `few-rows` rows make one entry of
+    attention's work.
     """
 
     name = "schedule-groups"
 
     rows: int = 4
+    all_rows: int = 10
     many: int = 32
     few_rows: int = 1
     few: int = 64
     written: int = 32
+    float_rows: int = 4
+    float_columns: int = 64
     k: int = 8
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -79,8 +85,10 @@ class ScheduleGroupsPass(ModulePass):
 
     def _linear(self, group: nn.GroupOp, *, small: bool) -> ScheduleAttr:
         ops = body_ops(group)
-        count = sum(is_linear(op) for op in ops)
-        most = (self.few if small else self.many) // ROWS // count
+        products = [op for op in ops if is_linear(op)]
+        plain = not small and not any(map(is_unpacked, products))
+        shared = (self.few if small else self.many) // len(products)
+        most = (self.float_columns if plain else shared) // ROWS
         if any(isinstance(op, cache.WriteOp) for op in ops):
             most = min(most, self.written // ROWS)
         fits = tile_counts(ops)
@@ -88,8 +96,13 @@ class ScheduleGroupsPass(ModulePass):
             raise LoweringError(f"{group.sym_name.data}: no tile of columns fits its end")
         # A wider tile than wished for is better than one that its end cannot finish.
         tiles = max((n for n in fits if n <= most), default=fits[0])
-        rows = self.few_rows if small else max(1, self.rows // count)
-        return ScheduleAttr.of(m=rows, n=tiles * ROWS, k=self.k)
+        if small:
+            return ScheduleAttr.of(m=self.few_rows, n=tiles * ROWS, r=tiles * ROWS, k=self.k)
+        rows, abreast = min(self.rows, self.all_rows // len(products)), 1
+        if plain:
+            rows, abreast = self.float_rows, self.float_columns // ROWS
+        at_once = max(n for n in range(1, abreast + 1) if tiles % n == 0)
+        return ScheduleAttr.of(m=rows, n=tiles * ROWS, r=at_once * ROWS, k=self.k)
 
     def _small_work(self, group: nn.GroupOp) -> None:
         for op in body_ops(group):

@@ -1,15 +1,16 @@
 // RUN: lamina opt %s -p "schedule-groups{rows=8 many=32 few-rows=1 few=64 k=4}" | filecheck %s
 
 // In the branch of one row a tile is wide, in the other it has rows; so the group is there twice.
-// CHECK-DAG:   nn.group @up attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 64 : i64, k = 4 : i64}>}
-// CHECK-DAG:   nn.group @up_2 attributes {anchor = "linear", schedule = #tile.schedule<{m = 8 : i64, n = 32 : i64, k = 4 : i64}>}
+// Float weights have tiles of their own.
+// CHECK-DAG:   nn.group @up attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 64 : i64, r = 64 : i64, k = 4 : i64}>}
+// CHECK-DAG:   nn.group @up_2 attributes {anchor = "linear", schedule = #tile.schedule<{m = 4 : i64, n = 64 : i64, r = 64 : i64, k = 4 : i64}>}
 
 // A tile holds a whole head where halves of it are rotated, wider than wished for or not.
-// CHECK-DAG:   nn.group @heads attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 128 : i64, k = 4 : i64}>}
-// CHECK-DAG:   nn.group @heads_2 attributes {anchor = "linear", schedule = #tile.schedule<{m = 8 : i64, n = 128 : i64, k = 4 : i64}>}
+// CHECK-DAG:   nn.group @heads attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 128 : i64, r = 128 : i64, k = 4 : i64}>}
+// CHECK-DAG:   nn.group @heads_2 attributes {anchor = "linear", schedule = #tile.schedule<{m = 4 : i64, n = 128 : i64, r = 64 : i64, k = 4 : i64}>}
 
 // Of 96 columns, tiles of 48 would hold no whole blocks of 32.
-// CHECK-DAG:   nn.group @ends attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 32 : i64, k = 4 : i64}>}
+// CHECK-DAG:   nn.group @ends attributes {anchor = "linear", schedule = #tile.schedule<{m = 1 : i64, n = 32 : i64, r = 32 : i64, k = 4 : i64}>}
 
 // CHECK-LABEL: func.func @forward
 // CHECK:         nn.switch

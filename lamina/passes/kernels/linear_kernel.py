@@ -1,6 +1,7 @@
 """Build products with packed weights: `x[T, K] · w[N, K]`, prologue and epilogue included.
 
-A tile of the result is `m` rows by `j` tiles of 16 columns. Every schedule does the same
+A tile of the result is `m` rows by `n` columns, of which `r` are in registers at once, as `j`
+tiles of 16. Every schedule does the same
 arithmetic for an element: columns of K in ascending order, one chain of fused multiply-adds; for
 8-bit activations a chain of groups that share a scale, the scale's product first, then the
 offset's.
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import nn, quant, tile
 from lamina.dialects.dims import Dim
@@ -53,6 +54,11 @@ def is_linear(op: object) -> bool:
     if tile.pairs(op.contract) != ((1, 1),):
         return False
     return _is_dequantized(op.b) or _is_packed(op.b)
+
+
+def is_unpacked(op: Operation) -> bool:
+    """Whether a product's weights come in blocks, and take work before they are multiplied."""
+    return isinstance(op, quant.LinearOp) or _is_dequantized(op.operands[1])
 
 
 def _is_dequantized(b: SSAValue) -> bool:
@@ -97,6 +103,7 @@ class _Builder:
         if schedule is None:
             raise LoweringError(f"group {kernel.group.sym_name.data} has no schedule")
         self.rows, self.count = schedule.get("m"), schedule.get("n") // ROWS
+        self.abreast = schedule.get("r", ROWS if self.rows > 1 else schedule.get("n")) // ROWS
         self.step = schedule.get("k", 8)
         self.prologue = self._find_prologue()
         self.kept: dict[SSAValue, SSAValue] = {}
@@ -116,8 +123,10 @@ class _Builder:
     def build(self) -> tile.KernelOp:
         """Emit the loops over tiles and close the kernel."""
         rows, tiles = self.shape.rows, self.shape.tiles
-        if tiles % self.count:
-            raise LoweringError(f"{self.count} tiles of columns do not divide {tiles}")
+        if tiles % self.count or self.count % self.abreast:
+            raise LoweringError(
+                f"tiles of {self.count} and {self.abreast} times 16 columns do not divide {tiles}"
+            )
         groups = tiles // self.count
         if self.prologue:
             self._rows_by_worker(groups)
@@ -203,14 +212,15 @@ class _Builder:
         begin = emit.times(group, self.count)
 
         def part(j: SSAValue) -> Sequence[SSAValue]:
-            at = Span(emit.add(arith.AddiOp(begin, j)), 1, inside=True)
-            kept = Span(emit.times(j, ROWS), ROWS, inside=True)
+            at = Span(emit.add(arith.AddiOp(begin, j)), self.abreast, inside=True)
+            kept = Span(emit.times(j, ROWS), self.abreast * ROWS, inside=True)
             for op in self.products:
                 product = self._multiply(op, left, at)
+                product = emit.reshape(product, (self.rows, kept.size))
                 self.tiles.store(product, self.kept[op.results[0]], (rows, kept))
             return []
 
-        self.tiles.loop(emit.index(0), emit.index(self.count), emit.index(1), [], part)
+        self.tiles.loop(emit.index(0), emit.index(self.count), emit.index(self.abreast), [], part)
         self._finish_rows(first, columns)
 
     def _multiply(self, op: Product, left: Subscript, at: Span) -> SSAValue:
