@@ -28,6 +28,11 @@ def softmax(body: Body) -> SSAValue:
     return body.add(nn.SoftmaxOp(body.arg("f32[T, 65]"), 1))
 
 
+def softmax_and_more(body: Body) -> list[SSAValue]:
+    x = body.arg("f32[T, 65]")
+    return [body.add(nn.SoftmaxOp(x, 1)), body.add(nn.NegOp(x))]
+
+
 def norm_and_more(body: Body) -> list[SSAValue]:
     x = body.arg("f32[T, 65]")
     y = body.add(nn.RmsNormOp(x, body.arg("f32[65]"), 1e-5))
@@ -85,6 +90,7 @@ def columns(body: Body) -> SSAValue:
 CASES: list[tuple[Callable[[Body], Any], str, dict[str, int], list[tuple[int, int]]]] = [
     (gated, "rows", {}, [(0, 2), (1, 2)]),
     (softmax, "rows", {}, [(0, 1)]),
+    (softmax_and_more, "rows", {}, [(0, 2)]),
     (norm_and_more, "rows", {}, [(0, 2), (0, 3)]),
     (late_operand, "rows", {}, [(0, 2), (0, 3), (1, 3)]),
     (shifted, "rows", {}, [(1, 2)]),

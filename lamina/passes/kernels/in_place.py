@@ -16,8 +16,9 @@ def find_in_place(
     """Return those (operand, result) memrefs of one type that may be the same memory.
 
     Programs write apart, so an operand may go if each program reads of it just the tile that it
-    then writes, and no more afterwards. With `whole_rows` a program has its rows for itself: it
-    may also read other columns of them before it begins to write.
+    then writes for the first time, and no more afterwards. With `whole_rows` a program has its
+    rows for itself: it may also read other columns of them before it begins to write, and write
+    again.
     """
     if not pairs:
         return []
@@ -32,8 +33,12 @@ def _is_safe(
     order: dict[Operation, int],
     whole_rows: bool,
 ) -> bool:
-    stores = [use.operation for use in result.uses]
-    if len(stores) != 1 or not isinstance(store := stores[0], tile.StoreOp):
+    uses = {use.operation for use in result.uses}
+    stores = sorted((op for op in uses if isinstance(op, tile.StoreOp)), key=order.__getitem__)
+    if not stores or not all(isinstance(op, tile.LoadOp | tile.StoreOp) for op in uses):
+        return False
+    store, *more = stores
+    if more and not (whole_rows and all(_same_rows(each, store) for each in more)):
         return False
     if not all(_uses(store.at, loop) for loop in _loops_around(store)):
         return False
@@ -58,10 +63,10 @@ def _same_tile(load: tile.LoadOp, store: tile.StoreOp) -> bool:
     )
 
 
-def _same_rows(load: tile.LoadOp, store: tile.StoreOp) -> bool:
-    apart = load.zip is None and store.zip is None
-    rows = tuple(load.at)[:-1] == tuple(store.at)[:-1]
-    return apart and rows and load.tile_shape[:-1] == store.tile_shape[:-1]
+def _same_rows(access: tile.LoadOp | tile.StoreOp, store: tile.StoreOp) -> bool:
+    apart = access.zip is None and store.zip is None
+    rows = tuple(access.at)[:-1] == tuple(store.at)[:-1]
+    return apart and rows and access.tile_shape[:-1] == store.tile_shape[:-1]
 
 
 def _loops_around(op: Operation) -> Iterator[scf.ForOp | scf.WhileOp]:

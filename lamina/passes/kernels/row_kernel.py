@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import cache, nn, quant, tile
@@ -38,6 +39,9 @@ def build_rows(group: nn.GroupOp, name: str) -> tile.KernelOp:
     flat = kernel.program(0)
     rows: list[Subscript] = [Span(i, 1, inside=True) for i in kernel.unravel(flat, lead)]
     rows = rows if lead else []
+    for op in kernel.ops:
+        if isinstance(op, nn.SoftmaxOp) and op.y in kernel.yields and nn.element(op.y) == f32:
+            kernel.tiles.rooms[op] = kernel.result(kernel.yields.index(op.y))
     find_statistics(kernel.tiles, kernel.ops, tuple(rows), WIDEST)
     if _is_reduced(kernel, shape):
         kernel.store(rows, Span(kernel.emit.index(0), 1, inside=True))

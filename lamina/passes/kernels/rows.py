@@ -232,9 +232,14 @@ def _softmax_statistics(
     largest = fold_row(tiles, extent, chunk, "max", lambda span: single(tiles, op.x, (*row, span)))
 
     def power(span: Span) -> SSAValue:
-        return _shifted_exp(tiles, op, (*row, span), largest)
+        index = (*row, span)
+        found = _shifted_exp(tiles, op, index, largest)
+        if op in tiles.rooms:
+            tiles.store(found, tiles.rooms[op], index)
+        return found
 
-    return largest, fold_row(tiles, extent, chunk, "add", power)
+    total = fold_row(tiles, extent, chunk, "add", power)
+    return largest, tiles.emit.binary(arith.DivfOp, tiles.emit.full(1.0, f32, [1]), total)
 
 
 def _shifted_exp(tiles: Tiles, op: nn.SoftmaxOp, index: Index, largest: SSAValue) -> SSAValue:
@@ -245,8 +250,11 @@ def _shifted_exp(tiles: Tiles, op: nn.SoftmaxOp, index: Index, largest: SSAValue
 
 @rule(nn.SoftmaxOp)
 def _softmax(tiles: Tiles, op: nn.SoftmaxOp, index: Index, _: SSAValue) -> SSAValue:
-    power = _shifted_exp(tiles, op, index, tiles.statistics[op][0])
-    y = tiles.emit.binary(arith.DivfOp, power, _per_row(tiles, op, 1, index))
+    if op in tiles.rooms:
+        power = tiles.load(tiles.rooms[op], index)
+    else:
+        power = _shifted_exp(tiles, op, index, tiles.statistics[op][0])
+    y = tiles.emit.binary(arith.MulfOp, power, _per_row(tiles, op, 1, index))
     return tiles.emit.cast(y, nn.element(op.y))
 
 

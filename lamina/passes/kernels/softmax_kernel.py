@@ -54,9 +54,10 @@ class _Builder:
             return emit.add(math.ExpOp(emit.binary(arith.SubfOp, read(i), largest)))
 
         total = self._fold(arith.AddfOp, 0.0, power)
+        part = emit.binary(arith.DivfOp, emit.full(1.0, f32, [width]), total)
 
         def finish(i: SSAValue) -> Sequence[SSAValue]:
-            y = emit.binary(arith.DivfOp, power(i), total)
+            y = emit.binary(arith.MulfOp, power(i), part)
             self.tiles.fix(self.op.y, emit.cast(y, nn.element(self.op.y)))
             kernel.store(lead(i), columns)
             return []

@@ -52,6 +52,8 @@ class Tiles:
         self._memo: dict[tuple[SSAValue, Index], SSAValue] = {}
         self.statistics: dict[Operation, tuple[SSAValue, ...]] = {}
         """What row operations (norms, softmax) know of the program's row, once computed."""
+        self.rooms: dict[Operation, SSAValue] = {}
+        """Memory, shaped as their results, where row operations may keep what they computed."""
 
     def fix(self, value: SSAValue, tile_value: SSAValue) -> None:
         """Say that the only tile of `value` that will be asked for is `tile_value`."""

@@ -19,13 +19,14 @@ KEYS_ABREAST = 16
 ACTIVATIONS = ("auto", "f32")
 PAGES = (AUTO, *ELEMENTS)
 
-QUERY_ROWS = 4
-"""Rows of queries in an entry of attention's work: their output, 64 or 128 wide, takes 16 or 32
-registers, and a page of keys is converted once for all of them."""
+QUERY_ROWS = 8
+"""Rows of queries in an entry of attention's work, about: a page of keys is converted once for all
+of them, and their scores take a register each."""
 
 SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=4)
 """Few rows: four chains of 16 columns hide the latency of a multiply-add. Many rows: a tile of
-weights is unpacked once for 8 rows, whose sums and products take 16 registers of 32."""
+weights is unpacked once for 8 rows, whose sums and products take 16 registers of 32; float weights
+need no unpacking, and 4 rows of 64 columns, also 16 sums, read four panels of them at once."""
 
 
 def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
