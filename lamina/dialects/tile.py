@@ -346,7 +346,8 @@ class _Access(IRDLOperation):
 class LoadOp(_Access):
     """The elements of a tile, row by row, in a vector (or scalar) of as many elements.
 
-    Outside the bounds an element is `pad`, 0 if absent.
+    Outside the bounds an element is `pad`, 0 if absent. `ahead` is a hint: what lies so many bytes
+    behind each element, if anything does, will be read before long.
 
     %t = tile.load %x[%i, %c0] limit [%n] {shape = array<i64: 4, 16>,
          limit_dims = array<i64: 0>} : memref<?x16xf32> [index, index] -> vector<4x16xf32>
@@ -355,6 +356,7 @@ class LoadOp(_Access):
     name = "tile.load"
 
     pad = opt_prop_def(FloatAttr | IntegerAttr)
+    ahead = opt_prop_def(IntegerAttr[IntegerType])
     y = result_def()
 
     assembly_format = (
@@ -374,9 +376,11 @@ class LoadOp(_Access):
         step: Sequence[int] = (),
         in_bounds: Sequence[int] = (),
         pad: FloatAttr[Any] | IntegerAttr[Any] | None = None,
+        ahead: int = 0,
     ) -> None:
         operands, properties = _access_parts(x, at, shape, limits, zip, step, in_bounds)
         properties |= {"pad": pad} if pad is not None else {}
+        properties |= {"ahead": IntegerAttr(ahead, 64)} if ahead else {}
         super().__init__(operands=operands, properties=properties, result_types=[result])
 
     def verify_(self) -> None:

@@ -113,6 +113,16 @@ def test_only_an_aligned_store_goes_past_the_cache(width, streams):
     assert ("vmovntps" in listing) == streams
 
 
+@needs_zmm
+def test_what_will_be_read_is_asked_for_ahead():
+    features = detect("avx512")
+    text = STREAM.format(width=16).replace(
+        "{shape = array<i64: 1, 16>,", "{ahead = 4096 : i64, shape = array<i64: 1, 16>,", 1
+    )
+    listing = assembly(emitted(text, features), features)
+    assert re.search(r"prefetcht1\s+4096\(", listing)
+
+
 @pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("case", ZOO, ids=lambda case: case.name)
 def test_no_kernel_calls_anything(case, level):

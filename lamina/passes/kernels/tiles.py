@@ -103,12 +103,18 @@ class Tiles:
         *,
         shape: tuple[int, ...] | None = None,
         zip: tuple[int, ...] = (),
+        ahead: int = 0,
     ) -> SSAValue:
-        """Load the elements of a memref at `index`, as a vector of `shape`."""
+        """Load the elements of a memref at `index`, as a vector of `shape`.
+
+        What lies `ahead` bytes behind them will be read before long.
+        """
         kind = cast("MemRefType[Any]", memref.type)
         result = tile.vector(kind.element_type, sizes(index) if shape is None else shape)
         at, extent, options = _access(memref, index, zip)
-        return self.emit.add(tile.LoadOp(memref, at, extent, result, zip=zip, **options))
+        return self.emit.add(
+            tile.LoadOp(memref, at, extent, result, zip=zip, ahead=ahead, **options)
+        )
 
     def store(
         self, value: SSAValue, memref: SSAValue, index: Index, *, zip: tuple[int, ...] = ()

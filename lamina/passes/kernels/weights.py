@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
+from typing import Any, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, f32, i8, i32
+from xdsl.dialects.builtin import IndexType, MemRefType, f32, i8, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import quant, tile
+from lamina.dialects.plan import element_bytes
 from lamina.errors import LoweringError
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, rule
@@ -51,9 +54,19 @@ def quant_tile(
     packed = Span(emit.times(part, size), size, inside=True)
     whole = [packed, *(Span(zero, n, inside=True) for n in (ROWS, 4))]
     shape = (index[0].size, size, ROWS, 4)
-    return unpacked(
-        tiles, tiles.load(tiles.memrefs[op.w[0]], (*index, *whole), shape=shape), op.bits
-    )
+    memref = tiles.memrefs[op.w[0]]
+    ahead = _following(memref, index[0])
+    return unpacked(tiles, tiles.load(memref, (*index, *whole), shape=shape, ahead=ahead), op.bits)
+
+
+def _following(memref: SSAValue, at: Subscript) -> int:
+    """Return how many bytes behind a tile the next program's begins, 0 for a single panel.
+
+    Panels that are read side by side are short streams: of each the hardware sees the beginning
+    too late.
+    """
+    kind = cast("MemRefType[Any]", memref.type)
+    return at.size * prod(kind.get_shape()[1:]) * element_bytes(kind.element_type) * (at.size > 1)
 
 
 def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
@@ -64,7 +77,9 @@ def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
     emit = tiles.emit
     rows = Span(emit.index(0), ROWS, inside=True)
     shape = (at[0].size, ROWS)
-    return emit.cast(tiles.load(tiles.memrefs[weight], (*at, rows), shape=shape), f32)
+    memref = tiles.memrefs[weight]
+    ahead = _following(memref, at[0])
+    return emit.cast(tiles.load(memref, (*at, rows), shape=shape, ahead=ahead), f32)
 
 
 def offset_of(

@@ -12,6 +12,7 @@ from lamina.targets.cpu.access import SEGMENT, SLACK, Access, piece
 from lamina.targets.cpu.elements import ELEMENTS, I1, Element, element, literal, splat_literal
 from lamina.targets.cpu.emitter import CACHE_LINE, ERROR_SLOT, Emitter, Rule
 from lamina.targets.cpu.hidden import varying
+from lamina.targets.cpu.integers import displace
 from lamina.targets.cpu.shuffles import concat, gather, splat
 from lamina.targets.cpu.values import Tile
 
@@ -27,6 +28,7 @@ class Load:
         self._emitter = emitter
         self._builder = emitter.builder
         self._pad = _pad(op)
+        self._ahead = op.ahead.value.data if op.ahead is not None else 0
         self._outside = self._missing() if self._access.conditional else None
         self._waiting = True
         self.tile = emitter.make(self.kind, tile.shape_of(op.y.type), self._part)
@@ -63,6 +65,8 @@ class Load:
     def _piece(self, first: int, width: int) -> str:
         run, skip = divmod(first, self._access.run)
         pointer = self._access.pointer(run, skip, self._outside)
+        if self._ahead:
+            self._prefetch(pointer)
         vector, align = f"<{width} x {self.kind.memory}>", self.kind.size
         if self._access.ragged:
             mask = self._access.mask(skip, width)
@@ -76,6 +80,12 @@ class Load:
         else:
             text = f"load {vector}, ptr {pointer}, align {align}"
         return self._read(self._builder.value(text), width)
+
+    def _prefetch(self, pointer: str) -> None:
+        """Ask for what lies ahead, into the second level: the first holds what is read now."""
+        self._builder.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        place = displace(self._builder, pointer, self._ahead)
+        self._builder.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
 
     def _scalar(self, first: int) -> str:
         run, skip = divmod(first, self._access.run)
