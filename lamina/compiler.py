@@ -161,8 +161,10 @@ def _emit(
     ctx = manager.context()
     module, stages = _lower(ctx, model, target, pipeline, dump, observers)
     check_accepted(module, target)
-    lowered = lookup.key_of_module(module) if lookup else None
-    artifact = lookup.find(lowered) if lookup else None
+    # A module is printed for its key, which takes a while: a file's header will do, but for the
+    # stages of a dump, which have none.
+    lowered = lookup.key_of_module(module) if lookup and (stages or key is None) else None
+    artifact = (lookup.find(key) or lookup.find(lowered)) if lookup else None
     if artifact is None:
         passes = resolve_pipeline(pipeline, _module(model), target)
         artifact = emit(ctx, module, target, passes)

@@ -400,15 +400,6 @@ def test_code_for_another_machine_or_target_is_not_taken(
     assert len(emitted) == 2
 
 
-def test_another_pipeline_takes_the_code_of_an_equal_module(
-    model: Model, emitted: list[str]
-) -> None:
-    first = lamina.compile(model, TextTarget(kept="here"))
-    other = lamina.compile(model, TextTarget(kept="here"), "fold-div,fold-mul")
-    assert code(other) == code(first)
-    assert len(emitted) == 1
-
-
 def test_weights_of_other_shapes_make_another_key(model: Model, tmp_path: Path) -> None:
     (tmp_path / "other.names").write_text("w c")
     other = compiler.read(tmp_path / "other.names")
