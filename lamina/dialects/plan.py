@@ -8,6 +8,7 @@ extents of the symbols. A `plan.launch` is a set of kernels that need nothing of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -77,7 +78,12 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     @property
     def bytes(self) -> Dim:
         """The size in bytes; booleans take one each."""
-        return product(extents(self.tensor)) * element_bytes(self.tensor.get_element_type())
+        return _tensor_bytes(self.tensor)
+
+
+@lru_cache(4096)
+def _tensor_bytes(tensor: TensorType) -> Dim:
+    return product(extents(tensor)) * element_bytes(tensor.get_element_type())
 
 
 def element_bytes(type: Attribute) -> int:
