@@ -18,7 +18,6 @@ from pathlib import Path
 import command
 from command import Setting
 from figures import Row
-from peer import has_module
 from turns import Once
 
 import lamina
@@ -26,6 +25,7 @@ from lamina.compiler import read
 from lamina.errors import InputError
 from lamina.frontend.fetch import resolve_model
 from lamina.measure.peers.peer import Peer, running
+from lamina.measure.peers.process import has_module
 
 MODEL, PEER = "smollm2", "llama.cpp"
 PROMPT, STEPS, PREFILL = 8, 128, 512

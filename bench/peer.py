@@ -1,7 +1,5 @@
 """Other libraries as a side of a benchmark: a process under an interpreter of its own."""
 
-import json
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from lamina import knobs
+from lamina.errors import LaminaError
+from lamina.measure.peers.process import Answering, answering
 
 MASKS = {
     "avx2": {
@@ -32,46 +32,28 @@ MEMORY = {
 class Peer:
     """A process that has jobs by name."""
 
-    def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
+    def __init__(self, process: Answering, folder: Path) -> None:
         self._process, self._folder = process, folder
-        self.greeting: dict[str, str] = self._answer()
+        self.greeting: dict[str, str] = process.answer()
 
     def prepare(self, kind: str, name: str, **job: Any) -> None:
         """Have a job made, in the place of one of the same name."""
-        self._ask({"prepare": kind, "name": name, **job})
+        self._process.ask({"prepare": kind, "name": name, **job})
 
     def seconds(self, name: str) -> list[float]:
         """Return the seconds of a job's parts, averaged over a turn."""
-        return self._ask({"time": name})["seconds"]
+        return self._process.ask({"time": name})["seconds"]
 
     def result(self, name: str) -> "np.ndarray[Any, Any]":
         """Return what a job computes."""
         path = self._folder / "result.npy"
-        self._ask({"save": name, "path": str(path)})
+        self._process.ask({"save": name, "path": str(path)})
         return np.load(path)
-
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        print(json.dumps(question), file=self._process.stdin, flush=True)
-        return self._answer()
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("the peer ended: see its message above")
-        return json.loads(line)
 
 
 def environment(isa: str | None) -> dict[str, str]:
     """Return the variables of a peer: nothing pins its kernels, but for those of a level `isa`."""
     return knobs.unpinned() | MEMORY | (MASKS[isa] if isa else {})
-
-
-def has_module(module: str, python: str) -> bool:
-    """Tell whether an interpreter finds a module."""
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-    return subprocess.run([python, "-c", code, module], check=False).returncode == 0
 
 
 @contextmanager
@@ -84,15 +66,11 @@ def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iter
         yield None
         return
     command = [python, str(Path(__file__).with_name(script)), "--threads", str(threads)]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(isa)
-        ) as process,
-    ):
-        try:
+    try:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            answering("the peer", command, environment(isa)) as process,
+        ):
             yield Peer(process, Path(folder))
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait()
+    except LaminaError as error:
+        raise SystemExit(str(error)) from None

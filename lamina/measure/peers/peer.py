@@ -1,18 +1,17 @@
 """Which peers there are, what they can run, and one that is running."""
 
 import importlib.util
-import json
-import subprocess
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lamina import knobs
-from lamina.errors import InputError, LaminaError
+from lamina.errors import InputError
 from lamina.frontend.model import Model
+from lamina.measure.peers.process import Answering, answering, has_module
 
 _GGUF: Final = b"GGUF"
 
@@ -69,41 +68,21 @@ def check_peers(names: Sequence[str], model: Model, python: str | None) -> None:
 def _has(module: str, python: str | None) -> bool:
     if python is None:
         return importlib.util.find_spec(module) is not None
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-    try:
-        done = subprocess.run([python, "-c", code, module], check=False, capture_output=True)
-    except OSError as error:
-        raise InputError(f"--peer-python {python}: cannot be run: {error.strerror}") from None
-    return done.returncode == 0
+    return has_module(module, python)
 
 
 class Peer:
     """A peer with the model loaded; `build` is what it says of itself."""
 
-    def __init__(self, name: str, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: Answering) -> None:
         """Wait for the process to have loaded the model; `LaminaError` if it ends."""
-        self.name, self._process = name, process
-        self.build = str(self._answer()["build"])
+        self.name, self._process = process.name, process
+        self.build = str(process.answer()["build"])
 
     def run(self, prompt: Sequence[int], tokens: int) -> list[float]:
         """Return the seconds of the prompt, and of `tokens` tokens one by one after it."""
-        assert self._process.stdin is not None
-        asked = {"prompt": list(prompt), "tokens": tokens}
-        try:
-            print(json.dumps(asked), file=self._process.stdin, flush=True)
-        except BrokenPipeError:
-            raise self._ended() from None
-        return [float(seconds) for seconds in self._answer()["seconds"]]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise self._ended()
-        return json.loads(line)
-
-    def _ended(self) -> LaminaError:
-        return LaminaError(f"{self.name} ended: what it said is above")
+        answer = self._process.ask({"prompt": list(prompt), "tokens": tokens})
+        return [float(seconds) for seconds in answer["seconds"]]
 
 
 @contextmanager
@@ -116,15 +95,5 @@ def running(
     place = Path(__file__).with_name(script)
     command = [python or sys.executable, str(place), str(model)]
     command += ["--threads", str(threads), "--context", str(context)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=knobs.unpinned(),
-    ) as process:
-        try:
-            yield Peer(name, process)
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
+    with answering(name, command, knobs.unpinned()) as process:
+        yield Peer(process)
