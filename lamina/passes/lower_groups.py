@@ -25,6 +25,7 @@ from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.register_tile import TileDoesNotFit
 from lamina.passes.kernels.rows import STATISTICS
 from lamina.passes.known import KNOWN
 from lamina.passes.rewriting import inherit_source
@@ -36,7 +37,7 @@ class LowerGroupsPass(ModulePass):
 
     Groups that differ in nothing but the names of their symbols are one kernel.
     Outputs are arguments after all others. A group that no builder takes is run by its NumPy
-    meaning (`plan.host`), with a warning that names it.
+    meaning (`plan.host`), with a warning that names it; a tile that does not fit is refused.
     """
 
     name = "lower-groups"
@@ -76,6 +77,8 @@ def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
     decompose_in(work, keep={op.name for op in (*KNOWN.tile_rules(), *STATISTICS, *ANCHORS)})
     try:
         kernel = build_kernel(work, group.sym_name.data)
+    except TileDoesNotFit:
+        raise
     except LoweringError as error:
         names = ", ".join(dict.fromkeys(op.name for op in list(group.body.block.ops)[:-1]))
         warnings.warn(f"{names} runs by its NumPy meaning, slowly: {error}", stacklevel=2)

@@ -17,11 +17,16 @@ from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.register_tile import MOST_REGISTERS, TileDoesNotFit
 from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Index, Span
 
+ROWS = 4
 COLUMNS = 64
-"""Columns of the result in a tile, unless the schedule says otherwise."""
+"""Rows and columns of the result in a tile, unless the schedule says otherwise."""
+
+MOST_SUMS = 16 * MOST_REGISTERS
+"""Elements of a tile, each a sum in a register."""
 
 DEPTH = 16
 """Columns of the contracted dimension that are taken at once."""
@@ -78,11 +83,22 @@ class _Builder:
         free_left = [i for i in self.roles.left.values() if i >= batches]
         if nn.element(op.y) != f32 or not free_right or max(free_right) != rank - 1:
             raise LoweringError("a product kernel has f32 results and a free right dimension")
-        self.columns = chunk_of(self.shape[-1], schedule.get("n", COLUMNS) if schedule else COLUMNS)
+        asked_rows = schedule.get("m", ROWS) if schedule else ROWS
+        asked_columns = schedule.get("n", COLUMNS) if schedule else COLUMNS
+        if min(asked_rows, asked_columns) < 1:
+            raise self._refusal(asked_rows, asked_columns, "sizes start at 1")
+        self.columns = chunk_of(self.shape[-1], asked_columns)
         self.row_dim = max(free_left) if free_left else None
         self.rows = 1
         if self.row_dim is not None:
-            self.rows = chunk_of(self.shape[self.row_dim], schedule.get("m", 4) if schedule else 4)
+            self.rows = chunk_of(self.shape[self.row_dim], asked_rows)
+        if self.rows * self.columns > MOST_SUMS:
+            room = f"at most {MOST_SUMS} sums fit into registers"
+            raise self._refusal(self.rows, self.columns, room)
+
+    def _refusal(self, rows: int, columns: int, why: str) -> TileDoesNotFit:
+        name = self.kernel.group.sym_name.data
+        return TileDoesNotFit(f"group {name} asks for a tile of m={rows} n={columns}: {why}")
 
     def build(self) -> tile.KernelOp:
         """Emit one tile of the result and close the kernel."""

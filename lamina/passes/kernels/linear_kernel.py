@@ -22,6 +22,7 @@ from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.integer_product import IntegerProduct
 from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.register_tile import RegisterTile
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
@@ -99,15 +100,12 @@ class _Builder:
         if len(shapes) != 1 or not all(map(is_linear, self.products)):
             raise LoweringError("products in one group are linear and of one shape")
         (self.shape,) = shapes
-        schedule = kernel.group.schedule
-        if schedule is None:
-            raise LoweringError(f"group {kernel.group.sym_name.data} has no schedule")
-        self.rows, self.count = schedule.get("m"), schedule.get("n") // ROWS
-        self.abreast = schedule.get("r", ROWS if self.rows > 1 else schedule.get("n")) // ROWS
-        self.step = schedule.get("k", 8)
+        fit = RegisterTile.of(kernel.group, self.products, self.shape.tiles)
+        self.rows, self.count, self.abreast, self.step = fit.rows, fit.count, fit.abreast, fit.step
         self.prologue = self._find_prologue()
         self.kept: dict[SSAValue, SSAValue] = {}
-        if self.rows > 1:
+        self.at_once = self.rows == 1 and self.abreast == self.count
+        if not self.at_once:
             size = [self.rows, self.count * ROWS]
             for op in self.products:
                 self.kept[op.results[0]] = self.emit.add(tile.ScratchOp(f32, size))
@@ -122,12 +120,7 @@ class _Builder:
 
     def build(self) -> tile.KernelOp:
         """Emit the loops over tiles and close the kernel."""
-        rows, tiles = self.shape.rows, self.shape.tiles
-        if tiles % self.count or self.count % self.abreast:
-            raise LoweringError(
-                f"tiles of {self.count} and {self.abreast} times 16 columns do not divide {tiles}"
-            )
-        groups = tiles // self.count
+        rows, groups = self.shape.rows, self.shape.tiles // self.count
         if self.prologue:
             self._rows_by_worker(groups)
             return self.kernel.finish([Dim.symbol(tile.WORKERS)])
@@ -198,7 +191,7 @@ class _Builder:
         width = self.count * ROWS
         inside = all(n == self.shape.tiles * ROWS for n in self._widths())
         columns = Span(emit.times(group, width), width, inside)
-        if self.rows == 1:
+        if self.at_once:
             left = Span(emit.index(0) if self.prologue else first, 1, inside=True)
             at = Span(emit.times(group, self.count), self.count, inside=True)
             results: dict[SSAValue, SSAValue] = {

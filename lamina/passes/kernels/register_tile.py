@@ -1,0 +1,63 @@
+"""The part of a product's result that is in registers at once, as a schedule asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lamina.dialects import nn, quant
+from lamina.dialects.quant import ROWS
+from lamina.errors import LoweringError
+
+MOST_REGISTERS = 128
+"""Registers of 16 sums: four times what any machine has, so that no useful tile is refused."""
+
+MOST_STEPS = 256
+"""Columns of K at once: each is written out, and takes its time to compile."""
+
+
+class TileDoesNotFit(LoweringError):
+    """A schedule asks for a tile that its product or the registers have no room for."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """A tile of `rows` by `count` tiles of 16 columns, `abreast` of them in registers at once.
+
+    `step` columns of K are multiplied at once.
+    """
+
+    rows: int
+    count: int
+    abreast: int
+    step: int
+
+    @staticmethod
+    def of(group: nn.GroupOp, products: Sequence[object], tiles: int) -> RegisterTile:
+        """Return what a group's schedule asks for; `TileDoesNotFit` where that cannot be.
+
+        Each product has `tiles` tiles of 16 columns. An integer product has two sums for each
+        element: of the columns that share a scale, and of all.
+        """
+        name, schedule = group.sym_name.data, group.schedule
+        if schedule is None or not {"m", "n"} <= {*schedule.values.data}:
+            raise LoweringError(f"group {name} has no schedule with the rows m and columns n")
+        rows, columns = schedule.get("m"), schedule.get("n")
+        at_once = schedule.get("r", ROWS if rows > 1 else columns)
+        step = schedule.get("k", 8)
+        asked = f"group {name} asks for a tile of m={rows} n={columns} r={at_once} k={step}"
+        if min(rows, columns, at_once, step) < 1 or step > MOST_STEPS:
+            raise TileDoesNotFit(f"{asked}: sizes start at 1, and k ends at {MOST_STEPS}")
+        if columns % ROWS or at_once % ROWS or columns % at_once or tiles * ROWS % columns:
+            raise TileDoesNotFit(
+                f"{asked}: r and n are multiples of {ROWS}, r divides n and n divides the "
+                f"product's {tiles * ROWS} columns"
+            )
+        sums = 2 if any(isinstance(op, quant.LinearOp) for op in products) else 1
+        registers = rows * at_once // ROWS * sums
+        if registers > MOST_REGISTERS:
+            raise TileDoesNotFit(
+                f"{asked}: m * r sums take {registers} registers of {ROWS}, at most "
+                f"{MOST_REGISTERS} fit"
+            )
+        return RegisterTile(rows, columns // ROWS, at_once // ROWS, step)
