@@ -21,16 +21,17 @@ class ReluToMax(RewritePattern):
 
 
 class SigmoidToExp(RewritePattern):
-    """sigmoid(x) -> 1 / (1 + exp(-x))"""
+    """sigmoid(x) -> (x < 0 ? e : 1) / (1 + e), e = exp(-|x|), which does not overflow"""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: nn.SigmoidOp, rewriter: PatternRewriter, /) -> None:
         """Replace the operation."""
         spell = Spelling(op, rewriter)
         x = spell.wide(op.x)
-        one = spell.fill(1.0, x.type)
-        power = spell.add(nn.ExpOp(spell.add(nn.NegOp(x))))
-        y = spell.add(nn.DivOp(one, spell.add(nn.AddOp(power, one))))
+        zero, one = spell.fill(0.0, x.type), spell.fill(1.0, x.type)
+        power = spell.add(nn.ExpOp(spell.add(nn.NegOp(spell.add(nn.AbsOp(x))))))
+        above = spell.add(nn.SelectOp(spell.add(nn.CompareOp("lt", x, zero)), power, one))
+        y = spell.add(nn.DivOp(above, spell.add(nn.AddOp(power, one))))
         spell.finish(spell.cast(y, nn.element(op.y)))
 
 

@@ -29,7 +29,8 @@ def _by_quadrant(f: Formula, x: SSAValue, ahead: int) -> SSAValue:
         rest = f.fma(n, -part, rest)
     rest = f.clamp(rest, -_LARGEST_REST, _LARGEST_REST)
     square = f.mul(rest, rest)
-    sine = f.mul(rest, f.polynomial(square, p.SIN))
+    sine = f.fma(f.mul(rest, square), f.polynomial(square, p.SIN), rest)
+    sine = f.copysign(sine, rest)  # the sum of -0 and what it is less is 0
     cosine = f.polynomial(square, p.COS)
     quadrant = f.bits(rounded)
     quadrant = f.plus(quadrant, ahead) if ahead else quadrant
