@@ -16,7 +16,6 @@ from lamina.targets.cpu.lowering import KernelCode, NodeTable, emit_kernel
 from lamina.targets.reference.kernel import grid_of
 
 BASE = 0x10_0000_0000
-LIBC = "/usr/aarch64-linux-gnu/lib/libc.a"
 DRIVER = Path(__file__).parent / "run_image.c"
 
 
@@ -28,9 +27,11 @@ class Emulator:
 
     def __init__(self, needs: Callable[..., str], folder: Path) -> None:
         self._emulate = needs("qemu-aarch64", "qemu-aarch64-static", package="qemu-user")
-        self._cc = needs("aarch64-linux-gnu-gcc", package="gcc-aarch64-linux-gnu")
-        needs(LIBC, package="libc6-dev-arm64-cross")
-        self._folder = folder
+        cc = needs("aarch64-linux-gnu-gcc", package="gcc-aarch64-linux-gnu")
+        self._ld = needs("aarch64-linux-gnu-ld", package="binutils-aarch64-linux-gnu")
+        self._folder, self._driver = folder, folder / "driver.o"
+        options = ("-O1", "-ffreestanding", "-fno-stack-protector")
+        subprocess.run([cc, *options, "-c", DRIVER, "-o", self._driver], check=True)
         self._known: dict[tuple[KernelOp, str], tuple[KernelCode, NodeTable, Path]] = {}
 
     def run(
@@ -61,8 +62,8 @@ class Emulator:
             path = self._folder / f"kernel{len(self._known)}"
             item = path.with_suffix(".o")
             item.write_bytes(compile_text(code.text, features))
-            command = [self._cc, "-O1", "-static", f"-Wl,--defsym=kernel={code.name}"]
-            subprocess.run([*command, DRIVER, item, "-o", path], check=True)
+            command = [self._ld, f"--defsym=kernel={code.name}", "-z", "noexecstack"]
+            subprocess.run([*command, self._driver, item, "-o", path], check=True)
             self._known[kernel, level] = code, nodes, path
         return self._known[kernel, level]
 

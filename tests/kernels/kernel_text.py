@@ -1,5 +1,7 @@
 """Small kernels around a few operations, inputs at the edges of their types, and comparing."""
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 from xdsl.parser import Parser
@@ -60,9 +62,7 @@ def kernel_of(inputs, lines: list[str], outputs) -> KernelOp:
             f"tile.store %{name}, %m{name}{place(shape)} : {vector(shape, kind)}, {memref(shape or (1,), kind)} {at(shape)}"
         )
     text = f'tile.kernel @k attributes {{symbols = [], grid = ["1"], access = [{access}]}} {{\n^bb0({args}):\n'
-    module = Parser(context(), text + "\n".join(body) + "\ntile.return\n}").parse_module()
-    module.verify()
-    return module.body.block.first_op
+    return parse(text + "\n".join(body) + "\ntile.return\n}")
 
 
 def place(shape) -> str:
@@ -135,8 +135,9 @@ def equal_numbers(got: np.ndarray, expected: np.ndarray) -> bool:
     return np.array_equal(x, y, equal_nan=True)
 
 
+@cache
 def parse(text: str) -> KernelOp:
-    """The kernel of a text that holds one."""
+    """The kernel of a text that holds one: the same one every time, so that it is compiled once."""
     module = Parser(context(), text).parse_module()
     module.verify()
     return module.body.block.first_op
