@@ -1,10 +1,8 @@
 """What copying reaches where both ends stay in the caches."""
 
 import ctypes
-import threading
-from collections.abc import Callable
-from time import perf_counter
 
+from lamina.measure.limits import together
 from lamina.measure.probes import copy_text, grain
 from lamina.targets.cpu.codegen import compile_text
 from lamina.targets.cpu.features import detect
@@ -48,18 +46,8 @@ def cached_copy(size: int, threads: int, rounds: int) -> float:
         start = data + 2 * number * part
         repeat(start, part // 8, start + part, times)
 
-    while _together(work, threads) < SECONDS:
+    while together(work, threads) < SECONDS:
         times *= 2
-    seconds = min(_together(work, threads) for _ in range(rounds)) / times
+    seconds = min(together(work, threads) for _ in range(rounds)) / times
     del block
     return 2 * threads * part / seconds
-
-
-def _together(work: Callable[[int], None], threads: int) -> float:
-    workers = [threading.Thread(target=work, args=[n]) for n in range(threads)]
-    began = perf_counter()
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return perf_counter() - began

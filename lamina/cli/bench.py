@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -25,16 +25,32 @@ if TYPE_CHECKING:
     from lamina.measure.subjects import Calling, Writing
     from lamina.targets.base import Executable
 
+_PROMPT_TOKENS: Final = 512
+_TOKENS: Final = 64
+
 
 def bench(
     model: ModelArgument,
     prompt_tokens: Annotated[
-        int, typer.Option(metavar="N", min=1, help="For a decoder: tokens of the prompt.")
-    ] = 512,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            show_default=False,
+            help=f"For a decoder: tokens of the prompt, {_PROMPT_TOKENS} by default.",
+        ),
+    ] = None,
     tokens: Annotated[
-        int,
-        typer.Option("-n", "--tokens", metavar="N", min=1, help="For a decoder: tokens after it."),
-    ] = 64,
+        int | None,
+        typer.Option(
+            "-n",
+            "--tokens",
+            metavar="N",
+            min=1,
+            show_default=False,
+            help=f"For a decoder: tokens after it, {_TOKENS} by default.",
+        ),
+    ] = None,
     dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -114,7 +130,7 @@ def bench(
     with working("Measuring the machine"):
         limits = measure_limits(_threads(executable, threads))
     with ExitStack() as stack, working(f"Measuring {path.name}"):
-        source, room = read.source or path, prompt_tokens + tokens
+        source, room = read.source or path, len(prompt) + subject.phases[-1].tokens
         others = [
             stack.enter_context(running(name, source, limits.threads, room, python))
             for name in names
@@ -142,8 +158,8 @@ def _threads(executable: "Executable", asked: int | None) -> int:
 def _subject(
     model: "Model",
     executable: "Executable",
-    prompt_tokens: int,
-    tokens: int,
+    prompt_tokens: int | None,
+    tokens: int | None,
     dims: Sequence[str],
     peers: Sequence[str],
 ) -> "tuple[Writing | Calling, list[int]]":
@@ -156,8 +172,10 @@ def _subject(
     from lamina.runtime.session import Session
 
     if not is_decoder(executable.signature):
-        if peers:
-            raise InputError(f"--vs {peers[0]}: runs models that write text, and this one does not")
+        refused = {"--vs": peers, "--prompt-tokens": prompt_tokens, "--tokens": tokens}
+        for option, value in refused.items():
+            if value:
+                raise InputError(f"{option}: is for models that write text, and this one does not")
         sizes = dict(read_size(text) for text in dims)
         return Calling(executable, make_up(executable.signature, True, sizes, 0)), []
     if dims:
@@ -165,13 +183,14 @@ def _subject(
             f"--dim {dims[0]}: this model writes text: its extents follow from --prompt-tokens and "
             "--tokens"
         )
+    length, more = prompt_tokens or _PROMPT_TOKENS, tokens or _TOKENS
     context = model.config.context_length if model.config is not None else None
-    if context is not None and prompt_tokens + tokens > context:
+    if context is not None and length + more > context:
         raise InputError(
-            f"{prompt_tokens} tokens of a prompt and {tokens} more are beyond the model's context "
-            f"of {context}: lower --prompt-tokens or --tokens"
+            f"{length} tokens of a prompt and {more} more are beyond the model's context of "
+            f"{context}: lower --prompt-tokens or --tokens"
         )
-    session = Session(executable, prompt_tokens + tokens)
-    drawn = np.random.default_rng(0).integers(0, session.vocabulary, prompt_tokens)
+    session = Session(executable, length + more)
+    drawn = np.random.default_rng(0).integers(0, session.vocabulary, length)
     prompt = [int(token) for token in drawn]
-    return Writing(session, prompt, tokens), prompt
+    return Writing(session, prompt, more), prompt

@@ -75,7 +75,7 @@ def _line(result: "PhaseResult") -> str:
     parts = [_speed(result, result.seconds)]
     if result.phase.tokens:
         milliseconds = result.seconds / result.steps * 1e3
-        parts.append(f"{result.steps} steps of {milliseconds:.2f} ms")
+        parts.append(f"{result.steps} step{'s' * (result.steps != 1)} of {milliseconds:.2f} ms")
     if result.of_reading is not None:
         parts.append(f"{result.of_reading:.0%} of reading the weights once a step")
     if result.of_arithmetic is not None:

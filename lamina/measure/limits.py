@@ -24,6 +24,7 @@ from lamina.targets.cpu.codegen import compile_text
 from lamina.targets.cpu.features import CpuFeatures, detect
 from lamina.targets.cpu.jit import load_object
 from lamina.targets.cpu.memory import Array, allocate
+from lamina.targets.cpu.threads import default_threads
 
 DISTANCES: Final = (0, 512, 1280, 2048, 4096)
 """Bytes ahead of a read that are tried for prefetching; 0: no prefetch."""
@@ -77,6 +78,8 @@ def measure_limits(
 class _Bench:
     def __init__(self, features: CpuFeatures, threads: int, rounds: int) -> None:
         self._features, self._threads, self._rounds = features, threads, rounds
+        # Threads that take turns on the CPUs share the work of as many as run at once.
+        self._steps = max(1, _STEPS * min(threads, default_threads()) // threads)
         self._done = 0
 
     def read(self, block: Array, distance: int) -> float:
@@ -104,7 +107,7 @@ class _Bench:
         if not self._features.fma:
             return 0.0
         probe = self._probe(float_text(self._features), *(ctypes.c_float,) * 2, ctypes.c_int64)
-        return self._operations(lambda n: probe(0.5, _STEPS), 1)
+        return self._operations(lambda n: probe(0.5, self._steps), 1)
 
     def integers(self) -> float:
         """Return the operations a second of dots of 8-bit numbers; 0 without instructions."""
@@ -112,11 +115,12 @@ class _Bench:
         if not width:
             return 0.0
         probe = self._probe(integer_text(self._features), *(ctypes.c_int32,) * 2, ctypes.c_int64)
-        return self._operations(lambda n: probe(1, _STEPS), width)
+        return self._operations(lambda n: probe(1, self._steps), width)
 
     def _operations(self, work: Callable[[int], object], width: int) -> float:
         seconds = self._best(work)
-        return 2 * self._threads * _STEPS * CHAINS * self._features.lanes(32) * width / seconds
+        done = self._threads * self._steps * CHAINS * self._features.lanes(32) * width
+        return 2 * done / seconds
 
     def _probe(self, text: str, *signature: Any) -> Callable[..., Any]:
         code = load_object(compile_text(text, self._features), ["probe"])
@@ -133,14 +137,14 @@ class _Bench:
 
     def _best(self, work: Callable[[int], object]) -> float:
         """Return the fewest seconds in which all threads did `work(thread)` at once."""
-        best = min(_together(work, self._threads) for _ in range(self._rounds))
+        best = min(together(work, self._threads) for _ in range(self._rounds))
         self._done += 1
         report(_WORK, self._done, _MEASURES)
         return best
 
 
-def _together(work: Callable[[int], object], threads: int) -> float:
-    """Return the seconds from the first thread's beginning to the last one's end."""
+def together(work: Callable[[int], object], threads: int) -> float:
+    """Return the seconds from the first thread's beginning of `work(thread)` to the last's end."""
     ready = threading.Barrier(threads)
     times: list[float] = []
 

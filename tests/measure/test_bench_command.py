@@ -11,6 +11,7 @@ from checkpoints import CHECKPOINTS
 
 Command = Callable[..., tuple[int, str, str]]
 
+SOFTMAX = Path(__file__).parents[2] / "examples" / "softmax.mlir"
 SHORT = ("--prompt-tokens", 40, "-n", 3, "--repeat", 2, "--threads", 1)
 LIBRARY = """
 import ctypes, os
@@ -127,6 +128,13 @@ def test_what_cannot_be_measured_is_refused_before_any_long_work(
     code, out, err = command("bench", gguf, *given)
     assert (code, out) == (1, "")
     assert message in err
+
+
+@pytest.mark.parametrize("option", ["--prompt-tokens", "--tokens"])
+def test_another_model_has_no_tokens(command: Command, option: str) -> None:
+    code, out, err = command("bench", SOFTMAX, option, 4)
+    assert (code, out) == (1, "")
+    assert f"{option}: is for models that write text" in err
 
 
 def test_a_missing_peer_is_named(command: Command, gguf: Path, tmp_path: Path) -> None:

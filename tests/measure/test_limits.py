@@ -1,4 +1,5 @@
 import ctypes
+from time import process_time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from lamina.targets.cpu.codegen import assembly, compile_text
 from lamina.targets.cpu.features import detect, emittable, levels
 from lamina.targets.cpu.jit import load_object
 from lamina.targets.cpu.memory import allocate
+from lamina.targets.cpu.threads import default_threads
 
 
 @pytest.mark.parametrize("level", levels())
@@ -20,6 +22,17 @@ def test_every_level_of_this_machine_has_limits(level: str) -> None:
     assert min(limits.read, limits.copy) > 0
     assert (limits.float_ops > 0) == features.fma
     assert (limits.integer_ops > 0) == bool(features.vnni or features.madd)
+
+
+def test_threads_that_take_turns_share_the_work() -> None:
+    few, many = (_busy(count * default_threads()) for count in (1, 16))
+    assert many < 5 * few
+
+
+def _busy(threads: int) -> float:
+    began = process_time()
+    measure_limits(threads, megabytes=1, rounds=1)
+    return process_time() - began
 
 
 def test_machines_with_dots_of_bytes_are_measured_by_them() -> None:
