@@ -21,9 +21,8 @@ from typing import Any, Final, cast
 
 from lamina.atomic_file import write_whole
 from lamina.dialects.dims import parse_dim
-from lamina.errors import FormatError, InputError
+from lamina.errors import FormatError
 from lamina.targets.base import Artifact, Binding, Signature
-from lamina.writing import writing
 
 _MAGIC: Final = b"LAMINA\r\n"
 _VERSION: Final = 1
@@ -66,21 +65,6 @@ def artifact_from_bytes(data: bytes, where: object = "artifact") -> Artifact:
         return _artifact(data[start:])
     except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
         raise FormatError(f"{where}: the header cannot be read: {error!r}") from None
-
-
-def write_artifact(path: Path, artifact: Artifact) -> None:
-    """Write an artifact's file, all of it or nothing; `InputError` if that fails."""
-    with writing(path):
-        write_whole(path, [artifact_to_bytes(artifact)])
-
-
-def read_artifact(path: Path) -> Artifact:
-    """Read an artifact's file; `InputError` if it cannot be read, `FormatError` if it is bad."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    return artifact_from_bytes(data, path)
 
 
 @dataclass(frozen=True)

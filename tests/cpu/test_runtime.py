@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lamina.errors import InputError
-from lamina.targets.artifact_store import write_artifact
+from lamina.targets.artifact_store import artifact_to_bytes
 from lamina.targets.base import Executable
 from lamina.targets.cpu.executable import CpuExecutable
 from lamina.targets.cpu.features import detect
@@ -103,12 +103,12 @@ def test_workers_sleep_when_there_is_no_step(load: Load) -> None:
 PINNED = """
 import os, sys, numpy as np
 from pathlib import Path
-from lamina.targets.artifact_store import read_artifact
+from lamina.targets.artifact_store import artifact_from_bytes
 from lamina.targets.cpu.target import CpuTarget
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 x = np.ones(1000, np.float32)
 for threads in (1, 2, 9):
-    exe = CpuTarget(threads=threads).load(read_artifact(Path(sys.argv[1])), {})
+    exe = CpuTarget(threads=threads).load(artifact_from_bytes(Path(sys.argv[1]).read_bytes()), {})
     for _ in range(200):
         assert np.array_equal(exe(x)["y"], 2 * x)
 """
@@ -116,7 +116,7 @@ for threads in (1, 2, 9):
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs affinity masks")
 def test_more_threads_than_cpus_make_their_way(artifact: Callable, tmp_path: Path) -> None:
-    write_artifact(tmp_path / "a", artifact("checked"))
+    (tmp_path / "a").write_bytes(artifact_to_bytes(artifact("checked")))
     done = subprocess.run(
         [sys.executable, "-c", PINNED, tmp_path / "a"],
         capture_output=True,
@@ -171,9 +171,9 @@ def test_the_callers_float_mode_neither_matters_nor_changes(load: Load) -> None:
 SCRIPT = """
 import sys, numpy as np
 from pathlib import Path
-from lamina.targets.artifact_store import read_artifact
+from lamina.targets.artifact_store import artifact_from_bytes
 from lamina.targets.cpu.target import CpuTarget
-exe = CpuTarget(threads=2).load(read_artifact(Path(sys.argv[1])), {})
+exe = CpuTarget(threads=2).load(artifact_from_bytes(Path(sys.argv[1]).read_bytes()), {})
 assert exe(np.ones(5, np.float32))["y"].tolist() == [2.0] * 5
 assert not any(name == "xdsl" for name in sys.modules), "xDSL was imported"
 """
@@ -182,7 +182,7 @@ assert not any(name == "xdsl" for name in sys.modules), "xDSL was imported"
 def test_an_artifact_runs_in_a_process_without_xdsl_which_then_exits(
     artifact: Callable[[str], object], tmp_path
 ) -> None:
-    write_artifact(tmp_path / "a", artifact("checked"))
+    (tmp_path / "a").write_bytes(artifact_to_bytes(artifact("checked")))
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "a")],
         capture_output=True,
