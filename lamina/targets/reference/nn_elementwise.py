@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from lamina.dialects import nn
 from lamina.targets.reference import arith, math, numerics
+from lamina.targets.reference.comparisons import COMPARISONS
 from lamina.targets.reference.dtypes import constant, dtype_of, is_float
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 
@@ -49,18 +50,8 @@ def _read_dtype(op: nn.CastOp) -> np.dtype[Any]:
     return dtype_of(op.y.type)
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-
-
 def _compare(run: Interpreter, op: nn.CompareOp, args: Args) -> tuple[Any]:
-    return (_COMPARISONS[op.kind.data](*args),)
+    return (COMPARISONS[op.kind.data](*args),)
 
 
 def _select(run: Interpreter, op: Any, args: Args) -> tuple[Any]:

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 from lamina.dialects import tile
 from lamina.errors import LaminaError
 from lamina.targets.reference import numerics
+from lamina.targets.reference.comparisons import COMPARISONS
 from lamina.targets.reference.dtypes import Array, constant, dtype_of, is_float, unsigned
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 
@@ -231,20 +232,10 @@ def _read_cast(op: tile.CastOp) -> tuple[np.dtype[Any], bool]:
     return dtype_of(op.y.type), op.unsigned is not None
 
 
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-}
-
-
 def _compare(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
     kind, no_sign = run.fact(op, _read_compare)
     a, b = (unsigned(x) for x in args) if no_sign else args
-    return (_COMPARISONS[kind](a, b),)
+    return (COMPARISONS[kind](a, b),)
 
 
 def _read_compare(op: tile.CompareOp) -> tuple[str, bool]:
