@@ -60,16 +60,24 @@ def decompose_functions(kernel: tile.KernelOp, keep: Container[str] = ()) -> Non
 
 
 def _replace(op: Operation, constants: Constants) -> None:
-    y, formula = op.results[0], Formula(op, constants)
+    y, block = op.results[0], op.parent
     element = tile.element_of(y.type)
     if not isinstance(element, Float32Type | Float16Type | BFloat16Type):
         return
+    assert block is not None
+
+    def insert(new: Operation) -> SSAValue:
+        new.attributes |= op.attributes
+        block.insert_op_before(new, op)
+        return new.results[0]
+
+    formula = Formula(insert, constants, tile.shape_of(y.type))
     xs = list(op.operands)
     if element != f32:
-        xs = [formula.insert(tile.CastOp(x, f32)) for x in xs]
+        xs = [insert(tile.CastOp(x, f32)) for x in xs]
     result = FORMULAS[type(op)](formula, *xs)
     if element != f32:
-        result = formula.insert(tile.CastOp(result, element))
+        result = insert(tile.CastOp(result, element))
     result.name_hint = y.name_hint
     y.replace_all_uses_with(result)
     op.detach()

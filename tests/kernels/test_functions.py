@@ -30,7 +30,7 @@ FUNCTIONS: dict[str, tuple[type[Any], Function, float]] = {
     "erf": (nn.ErfOp, erf, 2),
     "sin": (nn.SinOp, np.sin, 2),
     "cos": (nn.CosOp, np.cos, 2),
-    "sigmoid": (nn.SigmoidOp, lambda x: 1 / (1 + np.exp(-x)), 3),
+    "sigmoid": (nn.SigmoidOp, lambda x: 1 / (1 + np.exp(-x)), 2),
 }
 """The operation, its meaning in float64, and how many units in the last place it may be off."""
 

@@ -37,11 +37,14 @@ _TWICE_BIASED = p.ROUND + 254.0
 
 def scaled(f: Formula, y: SSAValue, rounded: SSAValue) -> SSAValue:
     """Return `y * 2^n` of a sum n + 254 + ROUND: by 2^floor(n / 2), then by 2^ceil(n / 2)."""
+    first, second = _halves(f, rounded)
+    return f.mul(f.mul(y, first), second)
+
+
+def _halves(f: Formula, rounded: SSAValue) -> tuple[SSAValue, SSAValue]:
     bits = f.bits(rounded)
     half = f.right(bits, 1, signed=False)
-    first = f.from_bits(f.left(half, 23))
-    second = f.from_bits(f.left(f.minus(bits, half), 23))
-    return f.mul(f.mul(y, first), second)
+    return f.from_bits(f.left(half, 23)), f.from_bits(f.left(f.minus(bits, half), 23))
 
 
 def expm1(f: Formula, x: SSAValue) -> SSAValue:
@@ -55,6 +58,22 @@ def expm1(f: Formula, x: SSAValue) -> SSAValue:
     half = f.power_of_two(rounded)
     y = f.fma(half, small, f.sub(half, 0.5))
     return f.select(f.compare("eq", n, 0.0), small, f.add(y, y))
+
+
+def sigmoid(f: Formula, x: SSAValue) -> SSAValue:
+    """q / (q + e^r), with q = 2^round(x / ln 2) and r = ln q - x.
+
+    The power has a sum's rounding only: e^r - 1 is added to what is small of 1 + q, then the rest.
+    """
+    x = f.clamp(x, -104.0, 20.0)
+    rounded = f.fma(x, p.INVERSE_LN2, _TWICE_BIASED)
+    n = f.sub(rounded, _TWICE_BIASED)
+    r = f.fma(n, p.LN2_LOW, f.fma(n, p.LN2_HIGH, f.neg(x)))
+    first, second = _halves(f, rounded)
+    q = f.mul(first, second)
+    slope = f.fma(f.polynomial(r, p.EXPM1), r, 1.0)
+    below = f.add(f.at_least(f.add(q, 0.5), 1.0), f.fma(r, slope, f.at_most(q, 0.5)))
+    return f.mul(f.div(first, below), second)
 
 
 def tanh(f: Formula, x: SSAValue) -> SSAValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
@@ -17,25 +17,21 @@ Term = SSAValue | float
 
 
 class Formula:
-    """Inserts operations before `op`, on values of its shape, with its attributes.
+    """Puts operations on values of `shape` where `insert` does, which returns their results.
 
     Values are f32 or, as `bits`, i32. A number as an argument becomes a hoisted constant.
     """
 
-    def __init__(self, op: Operation, constants: Constants) -> None:
-        self._op = op
+    def __init__(
+        self,
+        insert: Callable[[Operation], SSAValue],
+        constants: Constants,
+        shape: Sequence[int],
+    ) -> None:
+        self.insert = insert
         self._constants = constants
-        shape = tile.shape_of(op.results[0].type)
         self._floats = tile.vector(f32, shape)
         self._bits = tile.vector(i32, shape)
-
-    def insert(self, op: Operation) -> SSAValue:
-        """Insert an operation and return its result."""
-        op.attributes |= self._op.attributes
-        block = self._op.parent
-        assert block is not None
-        block.insert_op_before(op, self._op)
-        return op.results[0]
 
     def _of(self, type: Attribute, *terms: Term) -> list[SSAValue]:
         return [t if isinstance(t, SSAValue) else self._constants.get(t, type) for t in terms]
@@ -90,9 +86,13 @@ class Formula:
         """Return the smaller of both; NaN stays."""
         return self._float(arith.MinimumfOp, x, bound)
 
+    def at_least(self, x: SSAValue, bound: float) -> SSAValue:
+        """Return the larger of both; NaN stays."""
+        return self._float(arith.MaximumfOp, x, bound)
+
     def clamp(self, x: SSAValue, low: float, high: float) -> SSAValue:
         """Return `x` if it lies in `[low, high]`, else the nearer bound; NaN stays."""
-        return self._float(arith.MinimumfOp, self._float(arith.MaximumfOp, x, low), high)
+        return self.at_most(self.at_least(x, low), high)
 
     def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
         """Return the polynomial of `x` whose coefficients ascend (Horner's rule)."""

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IndexType,
     IntegerAttr,
+    f32,
     f64,
 )
 from xdsl.ir import Operation, SSAValue
@@ -21,6 +22,9 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.decompose_math import FORMULAS
+from lamina.passes.formulas import exponentials
+from lamina.passes.formulas.constants import Constants
+from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, check_rows, rule, source_of, split_span
 
@@ -65,6 +69,17 @@ def _unary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     if not isinstance(tile.element_of(x.type), AnyFloat):
         return _integer_unary(tiles, op, x)
     return tiles.emit.add(_known(UNARY[type(op)], x)(x))
+
+
+@rule(nn.SigmoidOp)
+def _sigmoid(tiles: Tiles, op: nn.SigmoidOp, index: Index, _: SSAValue) -> SSAValue:
+    """No chain of `math` functions is as near as a formula of its own."""
+    emit, x = tiles.emit, tiles.tile_of(op.x, index)
+    kind = tile.element_of(x.type)
+    if kind == f64:
+        raise LoweringError("nn.sigmoid of f64 has no formula")
+    formula = Formula(emit.add, Constants(emit.entry), tile.shape_of(x.type))
+    return emit.cast(exponentials.sigmoid(formula, emit.cast(x, f32)), kind)
 
 
 def _known(function: type[Any], x: SSAValue) -> type[Any]:
