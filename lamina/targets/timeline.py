@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,18 +79,21 @@ class Timeline:
 
         The file is there whole or, where that fails (`OSError`), as it was before.
         """
+        write_whole(path, self._pieces(), mode=_MODE)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield the file step by step: as objects, all events take many times their size."""
         first = min(
             (int(step.events[:, 3].min()) for step in self.steps if len(step.events)), default=0
         )
-        events = [_name("process_name", 0, "lamina")]
         workers = {int(worker) for step in self.steps for worker in step.events[:, 0]}
-        events += [_name("thread_name", worker, f"worker {worker}") for worker in sorted(workers)]
+        names = [_name("thread_name", worker, f"worker {worker}") for worker in sorted(workers)]
+        yield b'{"traceEvents":[' + _listed([_name("process_name", 0, "lamina"), *names])
         for number, step in enumerate(self.steps):
-            events += [_event(number, step, row, first) for row in step.events.tolist()]
+            if events := [_event(number, step, row, first) for row in step.events.tolist()]:
+                yield b"," + _listed(events)
         lost = sum(step.lost for step in self.steps)
-        document = {"traceEvents": events, "otherData": {"events lost": lost}}
-        text = json.dumps(document, separators=(",", ":"))
-        write_whole(path, [text.encode()], mode=_MODE)
+        yield b'],"otherData":' + _json({"events lost": lost}).encode() + b"}"
 
 
 def check_traced(executable: Executable) -> None:
@@ -114,6 +117,14 @@ def trace(executable: Executable) -> Generator[Timeline]:
         yield timeline
     finally:
         executable.timeline = before
+
+
+def _listed(events: Sequence[Mapping[str, Any]]) -> bytes:
+    return ",".join(map(_json, events)).encode()
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _name(what: str, worker: int, name: str) -> dict[str, Any]:

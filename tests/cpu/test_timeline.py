@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from errno import ENOSPC
@@ -10,7 +11,7 @@ import pytest
 from lamina.errors import UnsupportedError
 from lamina.targets.base import Executable
 from lamina.targets.cpu.executable import CpuExecutable
-from lamina.targets.timeline import WAITING, Timeline, TracedCall, trace
+from lamina.targets.timeline import WAITING, Timeline, TracedCall, TracedStep, trace
 
 Load = Callable[..., CpuExecutable]
 X = np.ones(1000, np.float32)
@@ -96,3 +97,16 @@ def test_a_target_without_a_timeline_is_named(interpret: Callable[[str], Executa
         trace(interpret("steps")),
     ):
         pass
+
+
+def test_writing_many_steps_takes_little_memory(tmp_path: Path) -> None:
+    step = TracedStep([TracedCall("kernel")], np.zeros((100, 5), np.int64), 1)
+    empty = TracedStep([], np.zeros((0, 5), np.int64), 0)
+    tracemalloc.start()
+    Timeline([step, empty] * 100).write(tmp_path / "trace.json")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    written = (tmp_path / "trace.json").read_text()
+    assert peak < len(written) / 2
+    assert json.loads(written)["otherData"] == {"events lost": 100}
+    assert written.count('"ph":"X"') == 10_000
