@@ -13,6 +13,7 @@ from typing import Any
 from figures import OURS, Printer, Row, summary
 from machine import describe
 from peer import MASKS, Peer, peer
+from positive import positive
 from step import Array
 from turns import Once, averaged, medians
 
@@ -83,8 +84,8 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    made.add_argument("--rounds", type=int, default=5)
+    made.add_argument("--threads", type=positive, nargs="+", default=[1, 2])
+    made.add_argument("--rounds", type=positive, default=5)
     made.add_argument("--only", nargs="+", default=(), metavar="PATTERN", help="rows, as 'f32*M=1'")
     made.add_argument("--peer-python", metavar="PATH", help="an interpreter with the peers")
     made.add_argument("--isa", choices=sorted(MASKS), help="restrict both sides to a level")

@@ -10,6 +10,7 @@ going at once. Each thread has its part, and the best of the rounds counts.
 import argparse
 
 from machine import describe
+from positive import positive
 
 from lamina.measure.limits import measure_limits
 
@@ -19,9 +20,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--megabytes", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=positive, nargs="+", default=[1, 2])
+    parser.add_argument("--megabytes", type=positive, default=512)
+    parser.add_argument("--rounds", type=positive, default=5)
     options = parser.parse_args()
     print(f"on {describe()}")
     for threads in options.threads:

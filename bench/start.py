@@ -17,6 +17,7 @@ from statistics import median
 from time import perf_counter
 
 from machine import describe
+from positive import positive
 
 from lamina.frontend.fetch import resolve_model
 
@@ -56,7 +57,7 @@ def main() -> None:
     )
     parser.add_argument("model", nargs="?", default="smollm2", help="a model, or its name")
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=positive, default=3)
     options = parser.parse_args()
     model = resolve_model(options.model)
     files = [model] if model.is_file() else [each for each in model.rglob("*") if each.is_file()]

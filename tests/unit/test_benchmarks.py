@@ -89,3 +89,15 @@ def test_rows_are_measured_without_a_peer(tmp_path: Path) -> None:
     (row,) = json.loads(path.read_text())["rows"]
     assert row["name"] == "silu 512x576"
     assert row["rate"] > 0
+
+
+@pytest.mark.parametrize(("script", "said"), [("limits", "0"), ("rows", "-1"), ("start", "1.5")])
+def test_there_is_no_measuring_without_rounds(script: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCH / f"{script}.py"), f"--rounds={said}"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert f"argument --rounds: expected a whole number from 1 up, got '{said}'" in done.stderr
