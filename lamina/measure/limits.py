@@ -68,7 +68,9 @@ def measure_limits(
     """
     machine = detect() if features is None else features
     bench = _Bench(machine, threads, rounds)
-    block = allocate(megabytes << 20).view(np.int64)
+    # Each thread takes a step at least, in either half where that is copied to the other.
+    least = 2 * threads * grain(machine) * 8
+    block = allocate(max(megabytes << 20, least)).view(np.int64)
     block[:] = 1
     read = max(bench.read(block, distance) for distance in DISTANCES)
     copy = max(bench.copy(block, streaming) for streaming in (False, True))

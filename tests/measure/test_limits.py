@@ -24,6 +24,11 @@ def test_every_level_of_this_machine_has_limits(level: str) -> None:
     assert (limits.integer_ops > 0) == bool(features.vnni or features.madd)
 
 
+def test_little_memory_is_enough_for_many_threads() -> None:
+    limits = measure_limits(40, megabytes=0, rounds=1)
+    assert min(limits.read, limits.copy) > 0
+
+
 def test_threads_that_take_turns_share_the_work() -> None:
     few, many = (_busy(count * default_threads()) for count in (1, 16))
     assert many < 5 * few
