@@ -54,18 +54,29 @@ def exact_llm(path: Path, target: str) -> Iterator[lamina.LLM]:
 
 
 @pytest.fixture(scope="module")
-def llm(path: Path, target: str) -> Iterator[lamina.LLM]:
+def compiled(
+    path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[lamina.LLM, Path]]:
+    """The code for this machine, and its stages."""
+    folder = tmp_path_factory.mktemp("smollm2") / "stages"
+    with lamina.LLM(path, cache_tokens=512, dump=folder) as llm:
+        yield llm, folder
+
+
+@pytest.fixture(scope="module")
+def llm(request: pytest.FixtureRequest, path: Path, target: str) -> Iterator[lamina.LLM]:
     """With activations in 8 bits beside quantised weights."""
+    if target == "cpu{features=auto}":
+        yield request.getfixturevalue("compiled")[0]
+        return
     with lamina.LLM(path, target, cache_tokens=512) as llm:
         yield llm
 
 
 @pytest.fixture(scope="module")
-def dump(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dump(compiled: tuple[lamina.LLM, Path]) -> Path:
     """The stages of the code for this machine."""
-    folder = tmp_path_factory.mktemp("smollm2") / "stages"
-    lamina.compile(lamina.read(path), dump=folder)
-    return folder
+    return compiled[1]
 
 
 @pytest.fixture(scope="module")
