@@ -5,7 +5,10 @@ of llama.cpp, `smollm2_text256.json` a longer text, `smollm2_greedy.json` how th
 """
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +19,6 @@ import numpy_llama
 import pytest
 
 import lamina
-from lamina.dialects.text import read_module
-from lamina.plugins import manager
 from lamina.targets.cpu.features import levels
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -210,8 +211,25 @@ def instructions(text: str) -> int:
     return sum(line.startswith("  ") for body in bodies for line in body.splitlines())
 
 
+READ = """
+import sys
+from pathlib import Path
+from lamina.dialects.text import read_module
+from lamina.plugins import manager
+for path in map(Path, sys.argv[1:]):
+    print(sum(1 for _ in read_module(manager.context(), path).walk()))
+"""
+
+
 def test_every_stage_parses_and_verifies(dump: Path) -> None:
-    stages = sorted(dump.glob("*.mlir"))
-    sizes = [sum(1 for _ in read_module(manager.context(), path).walk()) for path in stages]
-    assert len(sizes) >= 15
+    stages, env = sorted(dump.glob("*.mlir")), {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    commands = [[sys.executable, "-c", READ, *stages[n::2]] for n in range(2)]
+    begun = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+        for command in commands
+    ]
+    told = [process.communicate()[0] for process in begun]
+    assert [process.returncode for process in begun] == [0, 0]
+    sizes = [int(size) for text in told for size in text.split()]
+    assert len(sizes) == len(stages) >= 15
     assert sum(sizes) <= 40_000
