@@ -5,6 +5,7 @@ own text (`NAME/text`) and the logits of each step, by the meanings of its opera
 code that it is compiled to (`NAME/meaning/N`, `NAME/code/N`).
 """
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -40,4 +41,5 @@ def replay(folder: Path, steps: list[Step]) -> dict[str, np.ndarray]:
 
 if __name__ == "__main__":
     dump, given, out = sys.argv[1:]
+    gc.set_threshold(50_000, 20, 100)
     np.savez(out, **replay(Path(dump), json.loads(given)))
