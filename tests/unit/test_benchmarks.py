@@ -1,5 +1,6 @@
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -76,28 +77,25 @@ def test_variables_that_pin_a_peer_do_not_reach_it(monkeypatch: pytest.MonkeyPat
     assert module("peer").environment("avx2")["ATEN_CPU_CAPABILITY"] == "avx2"
 
 
+def script(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a script, which finds the package beside it whether or not that is installed."""
+    environ = os.environ | {"PYTHONPATH": str(BENCH.parent)}
+    command = [sys.executable, str(BENCH / f"{name}.py"), *options]
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environ)
+
+
 def test_rows_are_measured_without_a_peer(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     options = ["--only", "silu 512*", "--rounds", "1", "--threads", "1", "--json", str(path)]
-    done = subprocess.run(
-        [sys.executable, str(BENCH / "rows.py"), *options],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    done = script("rows", *options)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(path.read_text())["rows"]
     assert row["name"] == "silu 512x576"
     assert row["rate"] > 0
 
 
-@pytest.mark.parametrize(("script", "said"), [("limits", "0"), ("rows", "-1"), ("start", "1.5")])
-def test_there_is_no_measuring_without_rounds(script: str, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(BENCH / f"{script}.py"), f"--rounds={said}"],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+@pytest.mark.parametrize(("name", "said"), [("limits", "0"), ("rows", "-1"), ("start", "1.5")])
+def test_there_is_no_measuring_without_rounds(name: str, said: str) -> None:
+    done = script(name, f"--rounds={said}")
     assert done.returncode == 2
     assert f"argument --rounds: expected a whole number from 1 up, got '{said}'" in done.stderr
