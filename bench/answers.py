@@ -5,6 +5,7 @@ a job of the rest, {"time": name} gives the seconds of its parts, averaged over 
 {"save": name, "path": path} writes its result as `.npy`.
 """
 
+import argparse
 import json
 import os
 import resource
@@ -32,6 +33,13 @@ class Job(Protocol):
 
 Greeting = Callable[[], dict[str, str]]
 Makers = Mapping[str, Callable[..., Job]]
+
+
+def threads(description: str | None) -> int:
+    """Return how many threads the process is asked for."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--threads", type=int, required=True)
+    return parser.parse_args().threads
 
 
 def serve(greeting: Greeting, makers: Makers) -> None:

@@ -4,7 +4,6 @@ It needs torch, onnx, onnxruntime, openvino and numpy. A job is given the folder
 `config.json` and `arrays.npz`, and of the inputs of a call, `inputs.npz`.
 """
 
-import argparse
 import json
 import warnings
 from collections.abc import Callable
@@ -180,9 +179,7 @@ def greeting() -> dict[str, str]:
 
 def main() -> None:
     """Answer with a number of threads."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, required=True)
-    threads = parser.parse_args().threads
+    threads = answers.threads(__doc__)
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     makers = {

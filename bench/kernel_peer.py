@@ -3,7 +3,6 @@
 It needs torch, scipy-openblas64 and numpy.
 """
 
-import argparse
 import ctypes
 from abc import ABC, abstractmethod
 from functools import lru_cache
@@ -187,9 +186,7 @@ def greeting() -> dict[str, str]:
 
 def main() -> None:
     """Answer with a number of threads."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, required=True)
-    threads = parser.parse_args().threads
+    threads = answers.threads(__doc__)
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     library().scipy_openblas_set_num_threads64_(threads)

@@ -85,7 +85,8 @@ def compile(
     a file of weights that was changed since it was read.
 
     Code that the cache folder has from an earlier time is loaded as it is: found by the model's
-    header before any pass has run, or else by the text of the module that is to be emitted.
+    header before any pass has run; a module without one, as a stage of a dump, by the text that
+    its passes make of it.
     Where another process is compiling the same, it is waited for.
     """
     _check_model(model)

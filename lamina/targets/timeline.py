@@ -49,11 +49,6 @@ class TracedStep:
     lost: int
 
     @property
-    def kernels(self) -> list[str]:
-        """The kernel that each call runs."""
-        return [call.kernel for call in self.calls]
-
-    @property
     def seconds(self) -> float:
         """From the first event's beginning to the end of the last."""
         if not len(self.events):

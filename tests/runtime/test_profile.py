@@ -88,7 +88,7 @@ def test_a_model_notes_the_steps_of_a_block(bytewise_llama: Path) -> None:
             llm.logits([1, 2, 3])
         llm.logits([1, 2, 3])
     (step,) = timeline.steps
-    assert any("attention" in kernel for kernel in step.kernels)
+    assert any("attention" in call.kernel for call in step.calls)
 
 
 def test_a_model_of_the_reference_says_that_it_notes_nothing(bytewise_llama: Path) -> None:

@@ -31,9 +31,6 @@ from lamina.passes.kernels.subscripts import Span
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
-STEP = 1
-"""Columns of a head that are multiplied at once."""
-
 GROUP = 4
 """Rows of a group, or as many as one token has."""
 
@@ -79,7 +76,6 @@ class _Builder:
         self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
         self.block = op.block.value.data
         self.rows = self.block * self.shared
-        self.step = next(n for n in (STEP, 1) if self.width % n == 0)
         self.grouped = self.rows * self.width > KEPT
         self.tokens, self.columns = self.block, self.width
         if self.grouped:
@@ -312,12 +308,12 @@ class _Builder:
         start = emit.full(0.0, f32, (self.rows, self.page // grain, grain) if grain else shape)
 
         def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            columns = Span(d, self.step, inside=True)
+            columns = Span(d, 1, inside=True)
             q = self.tiles.load(self.queries, (self.all_rows, columns))
             keys = self._keys(seen.number, seen.head, columns)
             return [emit.add(tile.DotOp(q, keys, acc, [(1, 1)]))]
 
-        step, width = emit.index(self.step), emit.index(self.width)
+        step, width = emit.index(1), emit.index(self.width)
         (scores,) = self.tiles.loop(emit.index(0), width, step, [start], some)
         return emit.reshape(scores, shape)
 
