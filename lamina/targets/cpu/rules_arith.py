@@ -112,17 +112,16 @@ def _shift(name: str) -> Rule:
     return lambda emitter, op: elementwise(emitter, op, write)
 
 
-def _extreme(better: str) -> Rule:
-    """Propagate NaN: x86's max and min give their second operand when either is NaN."""
-
+def _extreme(name: str) -> Rule:
     def write(lanes: Lanes, xs: list[str]) -> str:
         a, b = xs
         if _number(b):
             a, b = b, a
-        chosen = lanes.select(lanes.compare(better, a, b), a, b)
-        if _number(a):
-            return chosen
-        return lanes.select(lanes.compare("uno", a, a), a, chosen)
+        if not _number(a):
+            return lanes.extreme(name, a, b)
+        # What is no NaN as the first operand need not be looked at.
+        better = "ogt" if name == "maximum" else "olt"
+        return lanes.select(lanes.compare(better, a, b), a, b)
 
     return lambda emitter, op: elementwise(emitter, op, in_single(emitter, write))
 
@@ -255,8 +254,8 @@ RULES: Final[dict[type[Operation], Rule]] = {
     arith.MulfOp: _float("fmul"),
     arith.DivfOp: _float("fdiv"),
     arith.NegfOp: _negate,
-    arith.MaximumfOp: _extreme("ogt"),
-    arith.MinimumfOp: _extreme("olt"),
+    arith.MaximumfOp: _extreme("maximum"),
+    arith.MinimumfOp: _extreme("minimum"),
     arith.AddiOp: _integer("add"),
     arith.SubiOp: _integer("sub"),
     arith.MuliOp: _integer("mul"),

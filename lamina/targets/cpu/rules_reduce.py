@@ -116,13 +116,7 @@ def _extreme(kind: Element, name: str) -> Combine:
         return lambda lanes, a, b: lanes.op("or" if name == "max" else "and", a, b)
     if not kind.floating:
         return lambda lanes, a, b: lanes.call(f"s{name}", a, b)
-    better = "ogt" if name == "max" else "olt"
-
-    def combine(lanes: Lanes, a: str, b: str) -> str:
-        chosen = lanes.select(lanes.compare(better, a, b), a, b)
-        return lanes.select(lanes.compare("uno", a, a), a, chosen)
-
-    return combine
+    return lambda lanes, a, b: lanes.extreme(f"{name}imum", a, b)
 
 
 def _arg(emitter: Emitter, op: tile.ReduceOp, x: Tile) -> tuple[Tile, Tile]:
