@@ -11,6 +11,7 @@ from lamina.dialects.text import read_module
 from lamina.plugins import manager
 from lamina.targets.base import Artifact, Executable
 from lamina.targets.cpu.executable import CpuExecutable
+from lamina.targets.cpu.loading import load_artifact
 from lamina.targets.cpu.target import CpuTarget
 from lamina.targets.reference.target import ReferenceTarget
 
@@ -32,13 +33,11 @@ def artifact() -> Callable[[str], Artifact]:
 
 @pytest.fixture(scope="session")
 def load() -> Callable[[str, int], CpuExecutable]:
-    """Load a plan for a number of threads."""
+    """Load a plan for a number of threads, however many CPUs there are."""
 
     @cache
     def load(name: str, threads: int = 2) -> CpuExecutable:
-        executable = CpuTarget(threads=threads).load(_artifact(name), WEIGHTS)
-        assert isinstance(executable, CpuExecutable)
-        return executable
+        return load_artifact(_artifact(name), WEIGHTS, lambda: threads)
 
     return load
 

@@ -104,11 +104,12 @@ PINNED = """
 import os, sys, numpy as np
 from pathlib import Path
 from lamina.targets.artifact_store import artifact_from_bytes
-from lamina.targets.cpu.target import CpuTarget
+from lamina.targets.cpu.loading import load_artifact
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 x = np.ones(1000, np.float32)
 for threads in (1, 2, 9):
-    exe = CpuTarget(threads=threads).load(artifact_from_bytes(Path(sys.argv[1]).read_bytes()), {})
+    artifact = artifact_from_bytes(Path(sys.argv[1]).read_bytes())
+    exe = load_artifact(artifact, {}, lambda: threads)
     for _ in range(200):
         assert np.array_equal(exe(x)["y"], 2 * x)
 """

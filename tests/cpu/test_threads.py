@@ -65,5 +65,6 @@ def test_a_number_of_threads_out_of_range_is_refused(asked: int) -> None:
         thread_count(asked)
 
 
-def test_what_is_asked_for_is_given() -> None:
-    assert thread_count(7) == 7
+@pytest.mark.parametrize("asked", [1, CPUS, CPUS + 1, 512])
+def test_what_is_asked_for_is_given_up_to_one_thread_a_cpu(asked: int) -> None:
+    assert thread_count(asked) == min(asked, default_threads())

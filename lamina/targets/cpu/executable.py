@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import Any, Final
 
 from lamina.errors import InputError
 from lamina.targets.base import Executable, Signature, bind, by_name, input_array, state_array
+from lamina.targets.cpu.crew import Crew
 from lamina.targets.cpu.expressions import fits_64_bits
 from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.plan_tables import Plan
+from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.step import Step, Tables
 from lamina.targets.timeline import Timeline
 
@@ -32,14 +35,15 @@ class CpuExecutable(Executable):
         plan: Plan,
         kernels: Sequence[int],
         packed: Sequence[Array],
-        threads: int,
+        threads: Callable[[], int],
         *,
         hosts: Sequence[HostRun] = (),
         keep: object = None,
     ) -> None:
         """Take the addresses of `plan.kernels` and the arrays of `plan.packed`, aligned.
 
-        `keep` is whatever must live as long as the code can run.
+        `threads` tells how many may run a step, and is asked from time to time. `keep` is whatever
+        must live as long as the code can run.
         """
         self._signature = signature
         self._tables = Tables(plan, kernels)
@@ -47,7 +51,7 @@ class CpuExecutable(Executable):
         self._hosts = tuple(hosts)
         self._keep = keep
         self._free: deque[CpuSession] = deque()
-        self.threads = threads
+        self._threads = threads
         self.timeline: Timeline | None = None
         """Where steps are noted, if they are; see `lamina.targets.timeline.trace`."""
 
@@ -55,6 +59,11 @@ class CpuExecutable(Executable):
     def signature(self) -> Signature:
         """Inputs, outputs and states."""
         return self._signature
+
+    @property
+    def threads(self) -> int:
+        """How many run a step: as many as were asked for, if the process may use as many CPUs."""
+        return self._threads()
 
     @property
     def plan(self) -> Plan:
@@ -86,9 +95,9 @@ class CpuExecutable(Executable):
         session.hold(dict(states or {}))
         return session
 
-    def new_step(self) -> Step:
-        """Return memory for calls, with the packed weights in place."""
-        step = Step(self._tables, self.threads)
+    def new_step(self, workers: int) -> Step:
+        """Return memory for calls by so many workers, with the packed weights in place."""
+        step = Step(self._tables, workers)
         first = len(self._signature.inputs) + len(self._signature.states)
         for n, array in enumerate(self._packed):
             step.place(first + n, array.ctypes.data)
@@ -111,7 +120,9 @@ class CpuSession:
         """Take a step's memory."""
         self._executable = executable
         self._signature = executable.signature
-        self._step = executable.new_step()
+        now = perf_counter()
+        self._crew = Crew(lambda: executable.threads, now)
+        self._step = executable.new_step(self._crew.muster(now))
         self._states: dict[str, Array] = {}
         self._form: dict[str, Any] = {}
         self._staged: list[tuple[Array, Array]] = []
@@ -146,6 +157,9 @@ class CpuSession:
     def run(self, inputs: Mapping[str, Array], *, fresh: bool = False) -> dict[str, Array]:
         """Run once on inputs by name; `fresh` makes outputs that the next call leaves alone."""
         arrays = self._in_order(inputs)
+        workers = self._crew.muster(perf_counter())
+        if workers != self._step.workers:
+            self._step.employ(workers)
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
             self._prepare(arrays, tuple(shapes), fresh=fresh)
@@ -156,11 +170,13 @@ class CpuSession:
             place[...] = array
         for array, staged in self._staged:
             staged[...] = array
+        began = perf_counter()
         try:
             node = self._step.run(self._executable.hosts, self._executable.timeline)
         finally:
             for array, staged in self._staged:
                 array[...] = staged
+        self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
         return dict(self._outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from lamina.targets.reference.interpreter import Program
 
 
-def load_artifact(artifact: Artifact, weights: Mapping[str, Any], threads: int) -> CpuExecutable:
-    """Load the code and prepare the weights.
+def load_artifact(
+    artifact: Artifact, weights: Mapping[str, Any], threads: Callable[[], int]
+) -> CpuExecutable:
+    """Load the code and prepare the weights; `threads` tells how many may run a step.
 
     Raises TargetUnavailable on a machine that lacks what the code needs, FormatError for an
     artifact that is not whole, and InputError for a weight that is missing.

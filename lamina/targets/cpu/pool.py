@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from lamina.errors import InputError
+from lamina.targets.cpu.cpu_time import CpuTime, cpu_times
 from lamina.targets.cpu.memory import allocate
 from lamina.targets.cpu.runtime import DONE, HOST, native_runtime
 from lamina.targets.cpu.threads import MOST_THREADS
@@ -78,6 +79,14 @@ class Pool:
         except BaseException:
             self._runtime.abandon(step.address)
             raise
+
+    def cpu_times(self, workers: int) -> list[CpuTime] | None:
+        """Return what the caller and the first of the other `workers` had of the CPUs so far.
+
+        None if the system does not tell.
+        """
+        ids = [thread.native_id for thread in self._threads[: workers - 1]]
+        return cpu_times([threading.get_native_id(), *(each for each in ids if each is not None)])
 
     def stop(self) -> None:
         """End the threads; a step that runs in another thread keeps them."""

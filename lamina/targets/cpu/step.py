@@ -97,17 +97,20 @@ class Step:
         self._tables = tables
         self._bases = np.zeros(FIRST_ARRAY + plan.arrays, np.int64)
         self._counters = allocate(max(1, plan.launches) * _COUNTER_BYTES)
-        arguments = ALIGNMENT + _round(_WORDS * plan.most_arguments)
-        stride = arguments + _round(plan.scratch) + ALIGNMENT
-        self._areas = allocate(stride * workers)
+        self._scratch_at = ALIGNMENT + _round(_WORDS * plan.most_arguments)
+        self._stride = self._scratch_at + _round(plan.scratch) + ALIGNMENT
         self._trace: Trace | None = None
         self._calls: list[TracedCall] = []
         self._runtime = native_runtime()
-        self._fields = self._lay_out(stride)
+        self._fields = self._lay_out()
         self.address = ctypes.addressof(self._fields)
-        self._aim_workers(arguments, stride)
-        if _WORKERS in tables.symbols:
-            self.values[tables.symbols[_WORKERS]] = workers
+        self._room = 0
+        self._employ(workers)
+
+    def employ(self, workers: int) -> None:
+        """Let `workers` threads walk the next runs; symbols stay as they are bound."""
+        self._employ(workers)
+        self.bind(())
 
     def bind(self, symbols: Sequence[tuple[int, int]]) -> None:
         """Set symbols, as (value, number), compute every expression and make the arena fit."""
@@ -143,7 +146,7 @@ class Step:
 
     def _traced(self, hosts: Sequence[Callable[[Step], None]], timeline: Timeline) -> str | None:
         # Kept for the next step, so that noting one costs little.
-        trace = self._trace = self._trace or Trace(self.workers)
+        trace = self._trace = self._trace or Trace(self._room)
         self._fields.trace, self._fields.trace_bytes = trace.address, trace.stride
         try:
             return self.run(hosts)
@@ -170,7 +173,16 @@ class Step:
         assert opcode == HOST_CALL
         return int(number)
 
-    def _lay_out(self, stride: int) -> _Fields:
+    def _employ(self, workers: int) -> None:
+        if workers > self._room:
+            self._areas = allocate(self._stride * workers)
+            self._aim_workers(workers)
+            self._room, self._trace = workers, None
+        self.workers = self._fields.workers = workers
+        if _WORKERS in self._tables.symbols:
+            self.values[self._tables.symbols[_WORKERS]] = workers
+
+    def _lay_out(self) -> _Fields:
         tables = self._tables
         return _Fields(
             records=_address(tables.records),
@@ -183,18 +195,17 @@ class Step:
             bases=_address(self._bases),
             counters=_address(self._counters),
             counter_bytes=self._counters.nbytes,
-            areas=_address(self._areas),
-            area_bytes=stride,
-            workers=self.workers,
+            area_bytes=self._stride,
             here=-1,
         )
 
-    def _aim_workers(self, arguments: int, stride: int) -> None:
+    def _aim_workers(self, workers: int) -> None:
+        self._fields.areas = _address(self._areas)
         error = self.address + _Fields.error.offset
-        for index in range(self.workers):
-            area = self._areas[index * stride : (index + 1) * stride]
+        for index in range(workers):
+            area = self._areas[index * self._stride : (index + 1) * self._stride]
             words = area[:ALIGNMENT].view(np.int64)
-            words[_SCRATCH_WORD] = _address(area) + arguments
+            words[_SCRATCH_WORD] = _address(area) + self._scratch_at
             words[_ERROR_WORD] = error
 
 

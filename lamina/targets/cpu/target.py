@@ -24,7 +24,8 @@ class CpuTarget(Target):
     for a level of another architecture is emitted, but loads only there.
     `activations` is "auto" (8-bit where weights are quantised) or "f32". `kv` is the element type
     of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `threads`
-    is how many run a step: None for as many as the process may use.
+    is how many run a step at most: None for as many as the process may use, which more would only
+    keep waiting.
     """
 
     name: ClassVar[str] = "cpu"
@@ -72,9 +73,9 @@ class CpuTarget(Target):
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Load the code and prepare the weights, or map them if that was done before."""
         from lamina.targets.cpu.loading import load_artifact
-        from lamina.targets.cpu.threads import thread_count
+        from lamina.targets.cpu.threads import thread_limit
 
-        return load_artifact(artifact, weights, thread_count(self.threads))
+        return load_artifact(artifact, weights, thread_limit(self.threads))
 
     def _level(self) -> CpuFeatures:
         from lamina.targets.cpu.features import emittable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +14,18 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 
 
+def thread_limit(asked: int | None = None) -> Callable[[], int]:
+    """Return what tells how many threads may run now: those `asked` for, but one a CPU at most.
+
+    More would only wait for one another. Raises InputError if `asked` is out of range.
+    """
+    most = MOST_THREADS if asked is None else whole_number(asked, "threads", 1, MOST_THREADS)
+    return lambda: min(most, default_threads())
+
+
 def thread_count(asked: int | None = None) -> int:
-    """Return `asked`, or for None what this process may use; InputError if out of range."""
-    if asked is None:
-        return default_threads()
-    return whole_number(asked, "threads", 1, MOST_THREADS)
+    """Return what `thread_limit` tells."""
+    return thread_limit(asked)()
 
 
 def default_threads(cgroups: Path = _CGROUPS, membership: Path = _MEMBERSHIP) -> int:
