@@ -99,6 +99,10 @@ def pair_list(items: Sequence[tuple[int, int]]) -> ArrayAttr[Any]:
     return ArrayAttr([ArrayAttr([IntegerAttr(a, 64), IntegerAttr(b, 64)]) for a, b in items])
 
 
+TUNED = "tuned"
+"""Marks a schedule that was found by measuring."""
+
+
 @irdl_attr_definition
 class ScheduleAttr(ParametrizedAttribute):
     """How to build a kernel, in numbers: `#tile.schedule<{"m" = 4 : i64, "n" = 64 : i64}>`."""
@@ -120,8 +124,9 @@ class ScheduleAttr(ParametrizedAttribute):
 
     @property
     def text(self) -> str:
-        """The numbers as people read them: `m=4 n=64`."""
-        return " ".join(f"{key}={self.get(key)}" for key in self.values.data)
+        """The numbers as people read them: `m=4 n=64`, or `m=4 n=64 tuned`."""
+        keys = self.values.data
+        return " ".join(key if key == TUNED else f"{key}={self.get(key)}" for key in keys)
 
 
 WORK = ("bytes", "float", "integer")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, SymbolRefAttr
@@ -13,13 +12,17 @@ from xdsl.passes import ModulePass
 from lamina.arguments import whole_number
 from lamina.dialects import cache, nn
 from lamina.dialects.quant import ROWS
-from lamina.dialects.tile import ScheduleAttr, values
-from lamina.errors import InputError, LoweringError
+from lamina.dialects.tile import values
+from lamina.errors import InputError
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in
-from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.linear_kernel import Product, is_linear, is_unpacked, shape_of
 from lamina.passes.kernels.register_tile import MOST_REGISTERS, MOST_STEPS
+from lamina.passes.schedules.choice import Choice, read_given
+from lamina.passes.schedules.cost_model import CostModel, Wishes
+from lamina.passes.schedules.machine import Machine
+
+_COUNTS = ("rows", "all_rows", "few_rows", "float_rows")
+_COLUMNS = ("many", "few", "written", "float_columns", "long")
 
 
 @dataclass(frozen=True)
@@ -27,40 +30,76 @@ class ScheduleGroupsPass(ModulePass):
     """Every product has a schedule: a tile's rows `m` and columns `n`, its columns in registers
     at once `r`, and columns of K at once `k`.
 
-    `few` are the columns of a tile of few rows (a branch of at most `few-rows`), `many` those of
-    a tile of `rows` rows, of which a tile of several products has its part, and at most
-    `all-rows` rows of all products together; `written` are the most columns of a tile that goes
-    into pages. Weights in blocks of `long` columns or more are read, for few rows, panel after
-    panel, which is one long stream. Where float weights need no unpacking, a tile has
-    `float-rows` rows and `float-columns` columns. A tile holds whole heads where a rope of halves
-    ends it, and whole blocks where a quantisation does. `few-rows` rows make one entry of
-    attention's work.
+    They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
+    and whether it has `dots` of 8-bit numbers, by the cost model of `passes/schedules`. With
+    `tuned`, schedules that were measured on this machine, which `cpu` names, take their place;
+    `given` ones (`CLASS -> m=8 n=16`) come before all.
+
+    The others take the place of what the model says. `few` are the columns of a tile of few rows
+    (a branch of at most `few-rows`), `many` those of a tile of `rows` rows whose weights come in
+    blocks, of which a tile of several products has its part, and at most `all-rows` rows of all
+    products together; `written` are the most columns of a tile that goes into pages. Weights in
+    blocks of `long` columns or more are read, for few rows, panel after panel. Other weights have
+    tiles of `float-rows` rows and `float-columns` columns. A tile holds whole heads where a rope
+    of halves ends it, and whole blocks where a quantisation does. `few-rows` rows make one entry
+    of attention's work.
     """
 
     name = "schedule-groups"
 
-    rows: int = 4
-    all_rows: int = 10
-    many: int = 32
+    lanes: int = 8
+    registers: int = 16
+    l1: int = 32768
+    l2: int = 1048576
+    dots: bool = False
+    cpu: str = ""
+    tuned: bool = False
+    given: tuple[str, ...] = ()
     few_rows: int = 1
-    few: int = 64
-    written: int = 32
-    long: int = 16384
-    float_rows: int = 4
-    float_columns: int = 64
-    k: int = 8
+    rows: int | None = None
+    all_rows: int | None = None
+    many: int | None = None
+    few: int | None = None
+    written: int | None = None
+    long: int | None = None
+    float_rows: int | None = None
+    float_columns: int | None = None
+    k: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no tile has: `InputError` names the option."""
-        for name in ("rows", "all_rows", "few_rows", "float_rows"):
-            _checked(self, name, MOST_REGISTERS)
-        _checked(self, "k", MOST_STEPS)
-        for name in ("many", "few", "written", "float_columns"):
-            if _checked(self, name, MOST_REGISTERS * ROWS) % ROWS:
+        """Refuse sizes that no tile or machine has: `InputError` names the option."""
+        for name in _COUNTS:
+            self._check(name, MOST_REGISTERS)
+        self._check("k", MOST_STEPS)
+        for name in _COLUMNS:
+            most = 1 << 30 if name == "long" else MOST_REGISTERS * ROWS
+            if self._check(name, most) % ROWS and name != "long":
                 raise InputError(
                     f"{_spelt(name)} is {getattr(self, name)}: expected a multiple of {ROWS}, "
                     "the columns of a packed tile"
                 )
+        read_given(self.given)
+        _ = self.machine
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that kernels are built for."""
+        return Machine(**{field.name: getattr(self, field.name) for field in fields(Machine)})
+
+    @property
+    def model(self) -> CostModel:
+        """What schedules follow from."""
+        wishes = {field.name: getattr(self, field.name) for field in fields(Wishes)}
+        return CostModel(self.machine, Wishes(**wishes))
+
+    def choice(self) -> Choice:
+        """Return what schedules are chosen by; measured ones are read now."""
+        choice = Choice(self.model, read_given(self.given))
+        if not self.tuned:
+            return choice
+        from lamina.passes.schedules.database import read_database
+
+        return Choice(choice.model, choice.given, read_database(self.machine))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -68,70 +107,46 @@ class ScheduleGroupsPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        self._block(groups, function.body.block, {}, small=False)
+        _Scheduling(groups, self.choice(), self.few_rows).block(function.body.block, few=False)
         groups.drop_unused()
 
-    def _block(
-        self, groups: Groups, block: Block, known: dict[tuple[str, bool], str], *, small: bool
-    ) -> None:
-        """Schedule the calls of a block; `known` is what was found for a group and kind of rows."""
+    def _check(self, name: str, most: int) -> int:
+        value = getattr(self, name)
+        return 0 if value is None else whole_number(value, _spelt(name), 1, most)
+
+
+class _Scheduling:
+    """The groups of a module, and what was found for each and for each kind of rows."""
+
+    def __init__(self, groups: Groups, choice: Choice, few_rows: int) -> None:
+        self.groups, self.choice, self.few_rows = groups, choice, few_rows
+        self.known: dict[tuple[str, bool], str] = {}
+
+    def block(self, block: Block, *, few: bool) -> None:
+        """Schedule the calls of a block, which runs for few rows alone or not."""
         for op in block.ops:
             if isinstance(op, nn.SwitchOp):
                 bounds = (*values(op.bounds), None)
                 for bound, branch in zip(bounds, op.branches, strict=True):
-                    few = bound is not None and bound <= self.few_rows
-                    self._block(groups, branch.block, known, small=few)
+                    self.block(branch.block, few=bound is not None and bound <= self.few_rows)
         for call in calls_in(block):
-            key = (call.callee.root_reference.data, small)
-            if key not in known:
-                known[key] = self._scheduled(groups, key[0], small=small)
-            call.callee = SymbolRefAttr(known[key])
+            key = (call.callee.root_reference.data, few)
+            if key not in self.known:
+                self.known[key] = self._scheduled(key[0], few=few)
+            call.callee = SymbolRefAttr(self.known[key])
 
-    def _scheduled(self, groups: Groups, name: str, *, small: bool) -> str:
+    def _scheduled(self, name: str, *, few: bool) -> str:
         """Return the name of the group `name` with its schedule, or of a copy that has it."""
-        group = groups.by_name[name]
-        match group.anchor.data:
-            case "linear":
-                return groups.scheduled(name, self._linear(group, small=small))
-            case "dot":
-                return groups.scheduled(name, ScheduleAttr.of(m=self.rows, n=self.few))
-            case "attention" if small and _work(group) != self.few_rows:
-                return groups.copy(name, (name, "block", self.few_rows), self._small_work)
-            case _:
-                return name
-
-    def _linear(self, group: nn.GroupOp, *, small: bool) -> ScheduleAttr:
-        ops = body_ops(group)
-        products = [cast("Product", op) for op in ops if is_linear(op)]
-        plain = not small and not any(map(is_unpacked, products))
-        shared = (self.few if small else self.many) // len(products)
-        most = (self.float_columns if plain else shared) // ROWS
-        if any(isinstance(op, cache.WriteOp) for op in ops):
-            most = min(most, self.written // ROWS)
-        fits = tile_counts(ops)
-        if not fits:
-            raise LoweringError(f"{group.sym_name.data}: no tile of columns fits its end")
-        # A wider tile than wished for is better than one that its end cannot finish.
-        tiles = max((n for n in fits if n <= most), default=fits[0])
-        if small:
-            columns = shape_of(products[0]).columns
-            one_by_one = columns >= self.long and all(map(is_unpacked, products))
-            at_once = ROWS if one_by_one else tiles * ROWS
-            return ScheduleAttr.of(m=self.few_rows, n=tiles * ROWS, r=at_once, k=self.k)
-        rows, abreast = min(self.rows, self.all_rows // len(products)), 1
-        if plain:
-            rows, abreast = self.float_rows, self.float_columns // ROWS
-        at_once = max(n for n in range(1, abreast + 1) if tiles % n == 0)
-        return ScheduleAttr.of(m=rows, n=tiles * ROWS, r=at_once * ROWS, k=self.k)
+        group = self.groups.by_name[name]
+        if group.anchor.data == "attention" and few and _work(group) != self.few_rows:
+            return self.groups.copy(name, (name, "block", self.few_rows), self._small_work)
+        schedule = self.choice.schedule(group, few=few)
+        return name if schedule is None else self.groups.scheduled(name, schedule)
 
     def _small_work(self, group: nn.GroupOp) -> None:
         for op in body_ops(group):
             if isinstance(op, cache.AttentionOp):
                 op.block = IntegerAttr(self.few_rows, 64)
-
-
-def _checked(options: ScheduleGroupsPass, name: str, most: int) -> int:
-    return whole_number(getattr(options, name), _spelt(name), 1, most)
 
 
 def _spelt(name: str) -> str:

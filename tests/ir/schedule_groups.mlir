@@ -1,4 +1,4 @@
-// RUN: lamina opt %s -p "schedule-groups{rows=8 many=32 few-rows=1 few=64 k=4}" | filecheck %s
+// RUN: lamina opt %s -p "schedule-groups{lanes=16 registers=32 rows=8 many=32 few-rows=1 few=64 k=4}" | filecheck %s
 
 // In the branch of one row a tile is wide, in the other it has rows; so the group is there twice.
 // Float weights have tiles of their own.

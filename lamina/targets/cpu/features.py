@@ -7,16 +7,18 @@ from functools import cache
 from typing import Final
 
 from lamina.errors import InputError, TargetUnavailable
+from lamina.targets.cpu.caches import CacheSizes, cache_sizes
 
 
 @dataclass(frozen=True)
 class CpuFeatures:
     """A feature level on a machine: the numbers that the lowering and LLVM go by.
 
-    `vector_bytes` is the size of a register; `fma`, `rounding` (floor, round half to even) and
-    `half` (f16 <-> f32) say that there are instructions for them; `madd` names the intrinsic that
-    multiplies pairs of i16 and adds neighbours; `vnni` and `dotprod` that 8-bit dots have an
-    instruction, for operands of two signednesses and of one.
+    `vector_bytes` is the size of a register, `registers` how many there are; `fma`, `rounding`
+    (floor, round half to even) and `half` (f16 <-> f32) say that there are instructions for them;
+    `madd` names the intrinsic that multiplies pairs of i16 and adds neighbours; `vnni` and
+    `dotprod` that 8-bit dots have an instruction, for operands of two signednesses and of one.
+    `l1` and `l2` are the bytes of a core's data caches.
     """
 
     level: str
@@ -30,6 +32,9 @@ class CpuFeatures:
     madd: str = ""
     vnni: bool = False
     dotprod: bool = False
+    registers: int = 16
+    l1: int = CacheSizes.l1
+    l2: int = CacheSizes.l2
 
     @property
     def masked(self) -> bool:
@@ -54,6 +59,7 @@ class _Level:
     madd: str = ""
     vnni: bool = False
     dotprod: bool = False
+    registers: int = 16
 
 
 _AVX2 = frozenset({"avx2", "fma", "f16c", "bmi2"})
@@ -64,19 +70,20 @@ _MADD512 = "llvm.x86.avx512.pmaddw.d.512"
 LEVELS: Final[dict[str, _Level]] = {
     "avx512vnni": _Level(
         "x86_64", _AVX512 | {"avx512vnni"}, "x86-64-v4", "+avx512vnni,-prefer-256-bit",
-        64, True, True, True, _MADD512, True,
+        64, True, True, True, _MADD512, True, registers=32,
     ),
     "avx512": _Level(
-        "x86_64", _AVX512, "x86-64-v4", "-prefer-256-bit", 64, True, True, True, _MADD512
+        "x86_64", _AVX512, "x86-64-v4", "-prefer-256-bit",
+        64, True, True, True, _MADD512, registers=32,
     ),
     "avx2": _Level(
         "x86_64", _AVX2, "x86-64-v3", "", 32, True, True, True, "llvm.x86.avx2.pmadd.wd"
     ),
     "neondot": _Level(
         "aarch64", _NEON | {"dotprod"}, "generic", "+neon,+dotprod",
-        16, True, True, True, dotprod=True,
+        16, True, True, True, dotprod=True, registers=32,
     ),
-    "neon": _Level("aarch64", _NEON, "generic", "+neon", 16, True, True, True),
+    "neon": _Level("aarch64", _NEON, "generic", "+neon", 16, True, True, True, registers=32),
     "generic": _Level("", frozenset(), "", "", 16, False, False, False),
 }  # fmt: skip
 """Every level, best first: an artifact of one level runs on each host that has what it needs."""
@@ -141,9 +148,11 @@ def _features(name: str, triple: str) -> CpuFeatures:
     level = LEVELS[name]
     architecture = architecture_of(triple)
     cpu = level.cpu or _BASELINE.get(architecture, "")
+    here = architecture == architecture_of(_triple())
+    caches = cache_sizes() if here else CacheSizes()
     return CpuFeatures(
         name, triple, cpu, level.flags, level.vector_bytes, level.fma, level.rounding,
-        level.half, level.madd, level.vnni, level.dotprod,
+        level.half, level.madd, level.vnni, level.dotprod, level.registers, caches.l1, caches.l2,
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from xdsl.passes import ModulePass
 
 from lamina.errors import InputError
@@ -12,6 +14,7 @@ from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_norm_prologues import FuseNormProloguesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
 from lamina.passes.schedule_groups import ScheduleGroupsPass
+from lamina.passes.schedules.machine import Machine
 
 KEYS_ABREAST = 16
 """Keys that attention scores at once: the f32 lanes of a 512-bit register."""
@@ -23,17 +26,15 @@ QUERY_ROWS = 8
 """Rows of queries in an entry of attention's work, about: a page of keys is converted once for all
 of them, and their scores take a register each."""
 
-SCHEDULE = ScheduleGroupsPass(rows=8, many=16, few_rows=1, few=64, k=4)
-"""Few rows: four chains of 16 columns hide the latency of a multiply-add. Many rows: a tile of
-weights is unpacked once for 8 rows, whose sums and products take 16 registers of 32; float weights
-need no unpacking, and 4 rows of 64 columns, also 16 sums, read four panels of them at once."""
 
-
-def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
+def cpu_passes(
+    activations: str, kv: str, machine: Machine, *, tuned: bool
+) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to a planned one.
 
     `activations` is "auto" (8-bit beside quantised weights) or "f32"; `kv` the elements of pages.
-    Raises `InputError` for another value.
+    Schedules are for `machine`; with `tuned`, those measured on it come first. Raises `InputError`
+    for another value.
     """
     for name, value, known in (("activations", activations, ACTIVATIONS), ("kv", kv, PAGES)):
         if value not in known:
@@ -42,9 +43,10 @@ def cpu_passes(activations: str, kv: str) -> tuple[ModulePass, ...]:
             )
     quantised = () if activations == "f32" else (ChooseActivationsPass(),)
     pages = "f32" if activations == "f32" else kv
+    schedule = ScheduleGroupsPass(**asdict(machine), tuned=tuned)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(pages, KEYS_ABREAST), *quantised),
-        "groups": (ChooseVariantsPass((1,)), FuseNormProloguesPass(1), SCHEDULE),
+        "groups": (ChooseVariantsPass((1,)), FuseNormProloguesPass(1), schedule),
     }
     steps = assemble((*FUSION, *GROUPING, *LOWERING), inserted)
     return tuple(

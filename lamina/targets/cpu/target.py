@@ -23,9 +23,9 @@ class CpuTarget(Target):
     `features` is a level of instruction sets, or "auto" for the best that the machine has; code
     for a level of another architecture is emitted, but loads only there.
     `activations` is "auto" (8-bit where weights are quantised) or "f32". `kv` is the element type
-    of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `threads`
-    is how many run a step at most: None for as many as the process may use, which more would only
-    keep waiting.
+    of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `tuned`
+    says that schedules measured on this machine (`lamina tune`) are used. `threads` is how many run
+    a step at most: None for as many as the process may use, which more would only keep waiting.
     """
 
     name: ClassVar[str] = "cpu"
@@ -33,6 +33,7 @@ class CpuTarget(Target):
     features: str = "auto"
     activations: str = "auto"
     kv: str = "auto"
+    tuned: bool = True
     threads: int | None = field(default=None, metadata={"spec": False})
 
     @property
@@ -45,12 +46,17 @@ class CpuTarget(Target):
     def passes(self) -> tuple[ModulePass, ...]:
         """Return the passes from an imported module to a planned one."""
         from lamina.targets.cpu.pipeline import cpu_passes
+        from lamina.targets.cpu.schedules import machine_of
 
-        return cpu_passes(self.activations, self.kv)
+        machine = machine_of(self._level())
+        return cpu_passes(self.activations, self.kv, machine, tuned=self.tuned)
 
     def host(self) -> str:
-        """Return the instruction sets that the code may use, and for which CPU it is tuned."""
-        return repr(self._level())
+        """Return what the code may use of the CPU, and which schedules were measured on it."""
+        from lamina.targets.cpu.schedules import schedules_stamp
+
+        level = self._level()
+        return f"{level!r}{schedules_stamp(level) if self.tuned else ''}"
 
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Compile a planned module: object code, the plan as tables, `@prepare` as text."""

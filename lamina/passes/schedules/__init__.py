@@ -1,0 +1,1 @@
+"""What kernels are built with: numbers that follow from the machine's, or that were measured."""

@@ -1,0 +1,231 @@
+"""Which tile a product gets: registers first, then what its loads cost, then the caches.
+
+A step of the innermost loop takes some columns of K. It multiplies `rows` of the left operand by
+panels of 16 columns each, which lie in as many registers as hold 16 f32. Its *sums*, one register
+for a row and a register of columns, are chains of multiply-adds that wait for their predecessor.
+
+- A core of today starts two multiply-adds a cycle, each four cycles long (`CHAINS` in flight);
+  half as many again hide what is late.
+- Sums take half of the registers, so that as many columns again can be on their way, or as many as
+  the chains need; with the smaller operand in registers, and one more, they must fit. Among tiles
+  that do, the one with the fewest loads for a multiply-add is the best.
+- Weights in blocks take work before they are multiplied, which the rows of a tile share: one panel
+  of them and up to `MOST_ROWS` rows. What those add up from group to group of columns waits in
+  memory where registers are few.
+- One row takes each weight once, as it comes from memory: one multiply-add a cycle at most, so that
+  four chains are enough.
+- What is read again for every tile of rows has to stay in the second cache level, and what a tile
+  keeps until its end in half of the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lamina.passes.schedules.machine import Machine
+
+PANEL = 16
+"""Columns of a packed panel."""
+
+LATENCY, ABREAST = 4, 2
+"""Cycles that a multiply-add takes, and how many start in a cycle."""
+
+CHAINS = LATENCY * ABREAST
+ENOUGH = CHAINS * 3 // 2
+"""Chains without which units wait, and those that hide what is late."""
+
+MOST_ROWS = 8
+"""Rows of a tile: unpacking a panel is then an eighth of the work, and few rows are not lost in
+tiles that are mostly empty."""
+
+ALL_ROWS = 10
+"""Rows of all products of a group whose weights are in blocks: each is some thirty instructions
+more, and a kernel should have 600 at most."""
+
+WRITTEN = 32
+"""Columns of a tile that goes into pages: keys and values are narrow, and have workers to share."""
+
+LONG = 16384
+"""Columns from which panels in blocks are read one after another: one stream, which is faster
+where it is long, and slower elsewhere."""
+
+STEP = 4
+"""Columns of K at once: dots of 8-bit numbers take four, and a loop's own instructions are then a
+tenth of the others."""
+
+F32 = 4
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows `m` by columns `n`, of which `r` are in registers at once; `k` columns of K at once."""
+
+    m: int
+    n: int
+    r: int
+    k: int
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Products of one left operand with packed weights, as far as their tile depends on them.
+
+    `few` says that there are `rows` rows at most, `counts` how many panels a program may take,
+    ascending. `blocks` says that the weights come in blocks; `sums` are those of the innermost
+    loop for an element, `pages` that the result goes into pages, `weight` the bytes of a weight.
+    """
+
+    depth: int
+    columns: int
+    counts: tuple[int, ...]
+    products: int = 1
+    few: bool = False
+    blocks: bool = False
+    integer: bool = False
+    sums: int = 1
+    pages: bool = False
+    weight: float = 4.0
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Numbers that are taken instead of the model's, None for those that are not; see the pass."""
+
+    rows: int | None = None
+    all_rows: int | None = None
+    many: int | None = None
+    few: int | None = None
+    written: int | None = None
+    long: int | None = None
+    float_rows: int | None = None
+    float_columns: int | None = None
+    k: int | None = None
+    few_rows: int = 1
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """The tiles that a machine should be given, but for what is wished for."""
+
+    machine: Machine
+    wishes: Wishes = Wishes()
+
+    @property
+    def panel(self) -> int:
+        """Registers of a panel's column."""
+        return -(-PANEL // self.machine.lanes)
+
+    def linear(self, linear: Linear) -> Tile:
+        """Return the tile of products with packed weights."""
+        if linear.few:
+            return self._few(linear)
+        return self._blocks(linear) if linear.blocks else self._floats(linear)
+
+    def dot(self) -> Tile:
+        """Return the tile of a product of two tensors.
+
+        Its right operand is turned round once for all rows of a tile, which is most of the work:
+        sums fill the registers.
+        """
+        rows = self.wishes.rows or MOST_ROWS
+        columns = max(1, self.machine.registers // MOST_ROWS) * self.machine.lanes
+        return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)
+
+    def registers(self, linear: Linear, tile: Tile) -> int:
+        """Return how many registers the innermost loop of a tile takes: sums and operands."""
+        columns = tile.r // PANEL * self.panel
+        sums = tile.m * columns * linear.sums
+        if not linear.blocks:
+            return sums + min(tile.m, columns) + 1
+        # Without an instruction for dots, bytes become two registers of 16 bits.
+        apart = 2 if linear.integer and not self.machine.dots else 0
+        return sums + self.panel + apart + 1
+
+    @property
+    def _step(self) -> int:
+        return self.wishes.k or STEP
+
+    @property
+    def _half(self) -> int:
+        """Registers for sums."""
+        return self.machine.registers // 2
+
+    def _few(self, linear: Linear) -> Tile:
+        """One row, and four chains of it; programs read weights in blocks ahead of each other."""
+        wished = self.wishes.few
+        most = (wished or max(PANEL, LATENCY * self.machine.lanes)) // linear.products // PANEL
+        if wished is None and linear.blocks:
+            most = self._cached(most, 2.0 * linear.products * linear.depth * linear.weight)
+        tiles = self._tiles(linear, most)
+        fitting = self._half // (self.panel * linear.sums)
+        long = linear.blocks and linear.columns >= (self.wishes.long or LONG)
+        at_once = 1 if long else _divisor(tiles, fitting if wished is None else tiles)
+        return Tile(self.wishes.few_rows, tiles * PANEL, at_once * PANEL, self._step)
+
+    def _blocks(self, linear: Linear) -> Tile:
+        """One panel at a time, and as many rows as have room for their sums."""
+        fitting = max(1, self._half // (self.panel * linear.sums))
+        rows = self.wishes.rows or min(MOST_ROWS, fitting)
+        all_rows = self.wishes.all_rows or ALL_ROWS
+        rows = min(rows, max(1, all_rows // linear.products))
+        tiles = self._tiles(linear, (self.wishes.many or PANEL) // linear.products // PANEL)
+        return Tile(self._kept(linear, rows, tiles), tiles * PANEL, PANEL, self._step)
+
+    def _floats(self, linear: Linear) -> Tile:
+        """Several panels side by side, so that each element of a row is used as often."""
+        rows, width = self._square()
+        wished = self.wishes.float_columns
+        if wished is None:
+            width = self._cached(width, linear.depth * linear.weight)
+        else:
+            width = wished // PANEL
+        tiles = self._tiles(linear, width)
+        at_once = _divisor(tiles, width)
+        if self.wishes.float_rows is not None:
+            rows = self.wishes.float_rows
+        else:
+            rows = max(rows, -(-CHAINS // (at_once * self.panel)))
+        return Tile(self._kept(linear, rows, tiles), tiles * PANEL, at_once * PANEL, self._step)
+
+    def _square(self) -> tuple[int, int]:
+        """Return the rows and panels of the tile that floats are multiplied fastest with."""
+        most = max(self._half, ENOUGH)
+        best = ((float("inf"), 0.0, 0), (1, 1))
+        for rows in range(1, MOST_ROWS + 1):
+            for panels in range(1, max(1, most // (rows * self.panel)) + 1):
+                columns = panels * self.panel
+                sums = rows * columns
+                if sums > most or sums + min(rows, columns) + 1 > self.machine.registers:
+                    continue
+                cost = (max(1.0, ENOUGH / sums), (rows + columns) / sums, rows)
+                best = min(best, (cost, (rows, panels)))
+        return best[1]
+
+    def _tiles(self, linear: Linear, most: int) -> int:
+        """Return how many panels a program takes: at most so many, if its end can finish them.
+
+        A wider tile than wished for is better than one that its end cannot finish.
+        """
+        if linear.pages:
+            most = min(most, (self.wishes.written or WRITTEN) // PANEL)
+        fitting = (count for count in linear.counts if count <= most)
+        return max(fitting, default=linear.counts[0])
+
+    def _cached(self, panels: int, column: float) -> int:
+        """Return at most `panels`, so few that they stay in the second cache level.
+
+        `column` are the bytes of one of their columns.
+        """
+        while panels > 1 and panels * PANEL * column > self.machine.l2:
+            panels //= 2
+        return panels
+
+    def _kept(self, linear: Linear, rows: int, tiles: int) -> int:
+        """Return at most `rows`, so few that results fit into half of the first cache level."""
+        row = tiles * PANEL * F32 * linear.products
+        return min(rows, max(1, self.machine.l1 // 2 // row))
+
+
+def _divisor(tiles: int, most: int) -> int:
+    """Return the largest divisor of `tiles` that is at most `most`, at least 1."""
+    return max(n for n in range(1, max(1, min(most, tiles)) + 1) if tiles % n == 0)
