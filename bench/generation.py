@@ -61,7 +61,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     multiplied = sum(math.prod(shape) for shape in shapes if len(shape) == 2)
     with (
         lamina.LLM(model, setting.target, threads=setting.threads, cache_tokens=CONTEXT) as llm,
-        _llama_cpp(setting, path) as other,
+        llama_cpp(setting.python, path, setting.threads, CONTEXT) as other,
     ):
         ids = llm.tokenizer.encode(TEXT * 64)[:PREFILL]
         few = ids[:PROMPT]
@@ -79,12 +79,12 @@ def measure(setting: Setting) -> Iterator[Row]:
 
 
 @contextmanager
-def _llama_cpp(setting: Setting, path: Path) -> Generator[Peer | None]:
-    """Run llama.cpp, if the interpreter of the peers has it."""
-    if setting.python is None or not has_module("llama_cpp", setting.python):
+def llama_cpp(python: str | None, path: Path, threads: int, context: int) -> Generator[Peer | None]:
+    """Run llama.cpp, if the interpreter of the peers has it; else there is None."""
+    if python is None or not has_module("llama_cpp", python):
         yield None
         return
-    with running(PEER, path, setting.threads, CONTEXT, setting.python) as other:
+    with running(PEER, path, threads, context, python) as other:
         print(f"{PEER}: {other.build}")
         yield other
 

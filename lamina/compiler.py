@@ -79,7 +79,8 @@ def compile(
 
     `pipeline` takes the place of the target's own passes; a dumped stage goes on with the passes
     that it still had to go through, if `target` is the one that it was dumped for. `threads` says
-    how many run the code, where the target has threads. `dump` is a folder for the stages.
+    how many run the code, where the target has threads; on the CPU one for each that the process
+    may use at most. `dump` is a folder for the stages.
     `weights` (by name) take the place of the model's own. Raises `LoweringError` for an operation
     that no rule covers, `TargetUnavailable` where the code cannot run here, and `FormatError` for
     a file of weights that was changed since it was read.

@@ -39,7 +39,7 @@ ThreadsOption = Annotated[
         metavar="N",
         min=1,
         show_default="the CPUs this process may use",
-        help="How many threads run the model.",
+        help="How many threads run the model, one a CPU at most.",
     ),
 ]
 

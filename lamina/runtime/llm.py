@@ -56,6 +56,7 @@ class LLM:
     ) -> None:
         """Read and compile `model`: a path, the name of a fetched model, or one that was read.
 
+        `threads` is as for `lamina.compile`.
         `cache_tokens` is how many positions all sequences together may take. `activations`
         "auto" has 8-bit ones where weights are quantised, "f32" exact ones; a target without
         that option is exact. `dump` is a folder for the stages of compilation. `chunk_tokens` is

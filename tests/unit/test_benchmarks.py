@@ -94,8 +94,30 @@ def test_rows_are_measured_without_a_peer(tmp_path: Path) -> None:
     assert row["rate"] > 0
 
 
-@pytest.mark.parametrize(("name", "said"), [("limits", "0"), ("rows", "-1"), ("start", "1.5")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("limits", "0"), ("rows", "-1"), ("start", "1.5"), ("conditions", "0")]
+)
 def test_there_is_no_measuring_without_rounds(name: str, said: str) -> None:
     done = script(name, f"--rounds={said}")
     assert done.returncode == 2
     assert f"argument --rounds: expected a whole number from 1 up, got '{said}'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "bar", "most", "met"),
+    [
+        (2.6, 2.5, False, True),
+        (2.4, 2.5, False, False),
+        (1.1, 1.2, True, True),
+        (1.3, 1.2, True, False),
+        (None, 2.5, False, None),
+        (2.6, None, False, None),
+    ],
+)
+def test_a_figure_is_held_to_its_bar(
+    value: float | None, bar: float | None, most: bool, met: bool | None
+) -> None:
+    figure = module("bars").Figure("x", 2, value, bar, {"lamina": 3.0}, most=most)
+    assert figure.met is met
+    assert figure.as_dict()["met"] is met
+    assert str(figure).endswith("lamina 3.0 tokens/s")
