@@ -1,6 +1,6 @@
 """A decoder under conditions: long contexts, company, busy CPUs, and threads beyond the CPUs.
 
-    python bench/conditions.py [MODEL] [--peer-python PATH] [--only 'busy*'] [--rounds 5]
+    python bench/conditions.py [MODEL] [--peer-python PATH] [--threads 1 2] [--only 'busy*']
 
 Every figure is a ratio of two rates that were measured in turns, beside what it has to be. MODEL
 is a GGUF file or the name of a fetched model. Decoding is one token at a time after a prompt of 8,
@@ -31,6 +31,7 @@ from turns import Once, medians
 
 import lamina
 from lamina.frontend.fetch import resolve_model
+from lamina.measure.peers.peer import Peer
 from lamina.runtime.generation import Generation
 from lamina.runtime.request import Limits, Request
 from lamina.runtime.sampling_params import SamplingParams
@@ -49,6 +50,8 @@ class Setting:
     path: Path
     python: str | None
     rounds: int
+    threads: Sequence[int]
+    """With how many what does not compare them is measured."""
 
     def rates(self, sides: dict[str, Once], tokens: int) -> dict[str, float]:
         """Return the median tokens a second of each side, all having their turns."""
@@ -95,24 +98,28 @@ def prefilling(llm: lamina.LLM) -> Once:
 
 def long_context(setting: Setting, name: str) -> Iterator[Figure]:
     """Yield how much faster than llama.cpp decoding is behind many tokens."""
-    for threads in (1, 2):
+    for threads in setting.threads:
         with (
             setting.model(threads) as llm,
             llama_cpp(setting.python, setting.path, threads, ROOM) as other,
         ):
             sides = {OURS: decoding(llm, LONG)}
             if other is not None:
-                ids = prompt(llm, LONG)
-                sides[PEER] = lambda ask=other.run, ids=ids: ask(ids, STEPS)[1:]
+                sides[PEER] = _behind(other, prompt(llm, LONG))
             rates = setting.rates(sides, STEPS)
         ratio = rates[OURS] / rates[PEER] if PEER in rates else None
         yield Figure(name, threads, ratio, 2.5, rates)
 
 
+def _behind(other: Peer, ids: Sequence[int]) -> Once:
+    other.run(ids, 0)
+    return lambda: other.run(ids, STEPS, again=True)[1:]
+
+
 def together(setting: Setting, name: str) -> Iterator[Figure]:
     """Yield how many times the rate of one sequence several have."""
     several = f"{SEQUENCES} sequences"
-    for threads in (1, 2):
+    for threads in setting.threads:
         with setting.model(threads) as llm:
             sides = {"one": decoding(llm), several: decoding(llm, sequences=SEQUENCES)}
             rates = setting.rates(sides, STEPS)
@@ -226,6 +233,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("model", nargs="?", default="smollm2", help="a GGUF file, or its name")
+    made.add_argument("--threads", type=positive, nargs="+", default=[1, 2])
     made.add_argument("--rounds", type=positive, default=5)
     made.add_argument("--only", nargs="+", default=("*",), metavar="PATTERN", help="as 'busy*'")
     made.add_argument("--peer-python", metavar="PATH", help="an interpreter with llama.cpp")
@@ -239,7 +247,8 @@ def main() -> None:
     if not hasattr(os, "sched_setaffinity") or len(cpus()) < 2:
         raise SystemExit("this needs a system with affinity masks, and two CPUs")
     print(f"on {describe()}, median of {options.rounds} rounds")
-    setting = Setting(resolve_model(options.model), options.peer_python, options.rounds)
+    path = resolve_model(options.model)
+    setting = Setting(path, options.peer_python, options.rounds, options.threads)
     figures: list[Figure] = []
     print(HEAD)
     for name, measure in MEASURES.items():

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from checkpoints import CHECKPOINTS
 
+from lamina.measure.peers.peer import running
+
 Command = Callable[..., tuple[int, str, str]]
 
 SOFTMAX = Path(__file__).parents[2] / "examples" / "softmax.mlir"
@@ -54,6 +56,13 @@ def told(command: Command, gguf: Path, interpreter: Path) -> dict[str, Any]:
         code, out, err = command("bench", gguf, *SHORT, *peers, "--json", "--assert", "decode>=0")
     assert code == 0, err
     return json.loads(out)
+
+
+def test_a_peer_that_goes_on_does_not_read_the_prompt_again(gguf: Path, interpreter: Path) -> None:
+    unread = range(41)
+    with running("llama.cpp", gguf, 1, 43, str(interpreter)) as peer:
+        peer.run(range(40), 0)
+        assert len(peer.run(unread, 3, again=True)) == 2
 
 
 def test_a_decoder_has_two_phases_with_the_peers_beside(told: dict[str, Any]) -> None:

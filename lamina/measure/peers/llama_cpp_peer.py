@@ -1,7 +1,8 @@
 """llama.cpp as the other side of a measurement: a process that measures when it is asked.
 
-It reads one JSON object a line and answers each with one: {"prompt": ids, "tokens": n} with the
-seconds of evaluating the prompt, and of n evaluations of one token after it, without sampling.
+It reads one JSON object a line and answers each with one: {"prompt": ids, "tokens": n, "again":
+false} with the seconds of evaluating the prompt, and of n evaluations of one token after it,
+without sampling; "again" goes on from the last prompt, which has to be the same.
 It needs llama-cpp-python and nothing of Lamina, so it may run in an environment of its own.
 """
 
@@ -41,13 +42,16 @@ def main() -> None:
     _say(answers, {"build": f"llama-cpp-python {library.__version__}: {build}"})
     for line in sys.stdin:
         asked = json.loads(line)
-        _say(answers, {"seconds": _measure(model, asked["prompt"], asked["tokens"])})
+        _say(answers, {"seconds": _measure(model, **asked)})
 
 
-def _measure(model: Any, prompt: Sequence[int], tokens: int) -> list[float]:
-    model.reset()
+def _measure(model: Any, prompt: Sequence[int], tokens: int, again: bool) -> list[float]:
     began = perf_counter()
-    model.eval(prompt)
+    if again:
+        model.n_tokens = len(prompt)
+    else:
+        model.reset()
+        model.eval(prompt)
     read = perf_counter()
     for step in range(tokens):
         model.eval([prompt[step % len(prompt)]])

@@ -79,9 +79,12 @@ class Peer:
         self.name, self._process = process.name, process
         self.build = str(process.answer()["build"])
 
-    def run(self, prompt: Sequence[int], tokens: int) -> list[float]:
-        """Return the seconds of the prompt, and of `tokens` tokens one by one after it."""
-        answer = self._process.ask({"prompt": list(prompt), "tokens": tokens})
+    def run(self, prompt: Sequence[int], tokens: int, *, again: bool = False) -> list[float]:
+        """Return the seconds of the prompt, and of `tokens` tokens one by one after it.
+
+        `again` spares it reading the prompt that it read last.
+        """
+        answer = self._process.ask({"prompt": list(prompt), "tokens": tokens, "again": again})
         return [float(seconds) for seconds in answer["seconds"]]
 
 
