@@ -24,6 +24,7 @@ from lamina.cli.passes import passes
 from lamina.cli.plugins import plugins
 from lamina.cli.run import run
 from lamina.cli.targets import targets
+from lamina.cli.tune import tune
 from lamina.errors import LaminaError
 
 COMMANDS: Final[tuple[Callable[..., None], ...]] = (
@@ -32,6 +33,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     compile,
     inspect,
     bench,
+    tune,
     opt,
     fetch,
     targets,

@@ -1,6 +1,5 @@
 """`lamina bench`: how fast a model runs, beside the limits of the machine and beside others."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,14 +14,11 @@ from lamina.cli.options import (
     TargetOption,
     ThreadsOption,
     read_path,
-    read_size,
 )
 from lamina.cli.output import emit_json, working
-from lamina.errors import InputError
+from lamina.cli.subject import Asked, subject_of
 
 if TYPE_CHECKING:
-    from lamina.frontend.model import Model
-    from lamina.measure.subjects import Calling, Writing
     from lamina.targets.base import Executable
 
 _PROMPT_TOKENS: Final = 512
@@ -121,12 +117,13 @@ def bench(
     held = [Bound.of(text) for text in bounds or ()]
     names = list(dict.fromkeys(name.strip() for name in peers.split(",") if name.strip()))
     python = None if peer_python is None else str(peer_python)
+    asked = Asked(_PROMPT_TOKENS, _TOKENS, prompt_tokens, tokens, dim or (), names)
     path = resolve_model(model)
     read = compiler.read(path, defer=True)
     check_peers(names, read, python)
     with working(f"Preparing {path.name} for {target}"):
         executable = compiler.compile(read, target, threads=threads)
-        subject, prompt = _subject(read, executable, prompt_tokens, tokens, dim or (), names)
+        subject, prompt = subject_of(read, executable, asked)
     with working("Measuring the machine"):
         limits = measure_limits(_threads(executable, threads))
     with ExitStack() as stack, working(f"Measuring {path.name}"):
@@ -153,44 +150,3 @@ def _threads(executable: "Executable", asked: int | None) -> int:
     from lamina.targets.cpu.threads import thread_count
 
     return executable.threads if isinstance(executable, CpuExecutable) else thread_count(asked)
-
-
-def _subject(
-    model: "Model",
-    executable: "Executable",
-    prompt_tokens: int | None,
-    tokens: int | None,
-    dims: Sequence[str],
-    peers: Sequence[str],
-) -> "tuple[Writing | Calling, list[int]]":
-    """Return what is measured of a model, and the prompt that its peers get too."""
-    import numpy as np
-
-    from lamina.cli.run import make_up
-    from lamina.measure.subjects import Calling, Writing
-    from lamina.runtime.decoder import is_decoder
-    from lamina.runtime.session import Session
-
-    if not is_decoder(executable.signature):
-        refused = {"--vs": peers, "--prompt-tokens": prompt_tokens, "--tokens": tokens}
-        for option, value in refused.items():
-            if value:
-                raise InputError(f"{option}: is for models that write text, and this one does not")
-        sizes = dict(read_size(text) for text in dims)
-        return Calling(executable, make_up(executable.signature, True, sizes, 0)), []
-    if dims:
-        raise InputError(
-            f"--dim {dims[0]}: this model writes text: its extents follow from --prompt-tokens and "
-            "--tokens"
-        )
-    length, more = prompt_tokens or _PROMPT_TOKENS, tokens or _TOKENS
-    context = model.config.context_length if model.config is not None else None
-    if context is not None and length + more > context:
-        raise InputError(
-            f"{length} tokens of a prompt and {more} more are beyond the model's context of "
-            f"{context}: lower --prompt-tokens or --tokens"
-        )
-    session = Session(executable, length + more)
-    drawn = np.random.default_rng(0).integers(0, session.vocabulary, length)
-    prompt = [int(token) for token in drawn]
-    return Writing(session, prompt, more), prompt

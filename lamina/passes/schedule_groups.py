@@ -6,13 +6,12 @@ from dataclasses import dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, SymbolRefAttr
-from xdsl.ir import Block
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from lamina.arguments import whole_number
 from lamina.dialects import cache, nn
 from lamina.dialects.quant import ROWS
-from lamina.dialects.tile import values
 from lamina.errors import InputError
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, body_ops, calls_in
@@ -20,6 +19,7 @@ from lamina.passes.kernels.register_tile import MOST_REGISTERS, MOST_STEPS
 from lamina.passes.schedules.choice import Choice, read_given
 from lamina.passes.schedules.cost_model import CostModel, Wishes
 from lamina.passes.schedules.machine import Machine
+from lamina.passes.schedules.scheduled import branches
 
 _COUNTS = ("rows", "all_rows", "few_rows", "float_rows")
 _COLUMNS = ("many", "few", "written", "float_columns", "long")
@@ -107,7 +107,7 @@ class ScheduleGroupsPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        _Scheduling(groups, self.choice(), self.few_rows).block(function.body.block, few=False)
+        _Scheduling(groups, self.choice(), self.few_rows).run(function)
         groups.drop_unused()
 
     def _check(self, name: str, most: int) -> int:
@@ -122,18 +122,14 @@ class _Scheduling:
         self.groups, self.choice, self.few_rows = groups, choice, few_rows
         self.known: dict[tuple[str, bool], str] = {}
 
-    def block(self, block: Block, *, few: bool) -> None:
-        """Schedule the calls of a block, which runs for few rows alone or not."""
-        for op in block.ops:
-            if isinstance(op, nn.SwitchOp):
-                bounds = (*values(op.bounds), None)
-                for bound, branch in zip(bounds, op.branches, strict=True):
-                    self.block(branch.block, few=bound is not None and bound <= self.few_rows)
-        for call in calls_in(block):
-            key = (call.callee.root_reference.data, few)
-            if key not in self.known:
-                self.known[key] = self._scheduled(key[0], few=few)
-            call.callee = SymbolRefAttr(self.known[key])
+    def run(self, function: FuncOp) -> None:
+        """Give the calls of a function groups with schedules."""
+        for block, few in branches(function.body.block, self.few_rows):
+            for call in calls_in(block):
+                key = (call.callee.root_reference.data, few)
+                if key not in self.known:
+                    self.known[key] = self._scheduled(key[0], few=few)
+                call.callee = SymbolRefAttr(self.known[key])
 
     def _scheduled(self, name: str, *, few: bool) -> str:
         """Return the name of the group `name` with its schedule, or of a copy that has it."""
