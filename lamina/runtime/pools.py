@@ -31,25 +31,49 @@ def positions_of(pool: Binding) -> int:
     raise InputError(f"the state {pool.name!r} is [{shape}]: expected a pool of pages")
 
 
+def check_pools(pools: Sequence[Binding], pages: int) -> None:
+    """Raise `InputError` where the system cannot have pools of `pages` pages."""
+    size = sum(_room(_size(pool, pages)) for pool in pools)
+    try:
+        check_memory("pools", size)
+    except InputError:
+        raise _refusal(size, pages) from None
+
+
 def allocate_pools(pools: Sequence[Binding], pages: int) -> dict[str, Array]:
     """Return zeroed pools of `pages` pages by name, 64-byte aligned, of one block of memory.
 
     `InputError` if the system has not that much.
     """
-    shapes = [tuple(dim.evaluate({PAGES: pages}) for dim in pool.dims) for pool in pools]
-    dtypes = [np.dtype(_DTYPES[pool.dtype]) for pool in pools]
-    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
-    rooms = [-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes]
+    check_pools(pools, pages)
+    sizes = [_size(pool, pages) for pool in pools]
+    total = sum(map(_room, sizes))
     try:
-        check_memory("pools", sum(rooms))
-        block = np.zeros(sum(rooms) + _ALIGNMENT, np.uint8)
-    except (InputError, MemoryError, ValueError):
-        raise InputError(
-            f"there is no memory for {pages} pages of keys and values, {sum(sizes) / 1e6:.0f} MB: "
-            "lower cache_tokens"
-        ) from None
+        block = np.zeros(total + _ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):
+        raise _refusal(total, pages) from None
     start, found = -block.ctypes.data % _ALIGNMENT, dict[str, Array]()
-    for pool, shape, dtype, size, room in zip(pools, shapes, dtypes, sizes, rooms, strict=True):
-        found[pool.name] = block[start : start + size].view(dtype).reshape(shape)
-        start += room
+    for pool, size in zip(pools, sizes, strict=True):
+        array = block[start : start + size].view(_DTYPES[pool.dtype])
+        found[pool.name] = array.reshape(_shape(pool, pages))
+        start += _room(size)
     return found
+
+
+def _shape(pool: Binding, pages: int) -> tuple[int, ...]:
+    return tuple(dim.evaluate({PAGES: pages}) for dim in pool.dims)
+
+
+def _size(pool: Binding, pages: int) -> int:
+    return math.prod(_shape(pool, pages)) * np.dtype(_DTYPES[pool.dtype]).itemsize
+
+
+def _room(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _refusal(size: int, pages: int) -> InputError:
+    return InputError(
+        f"there is no memory for {pages} pages of keys and values, {size / 1e6:.0f} MB: "
+        "lower cache_tokens"
+    )

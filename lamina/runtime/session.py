@@ -1,16 +1,15 @@
 """A decoder that is ready to run steps: an executable, its memory, and its page pools."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from lamina.arguments import whole_number
 from lamina.runtime.batch import Batch, Part
 from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.decoder import LOGITS, names_by_role, page_size, query_block, vocabulary_size
+from lamina.runtime.growing_pools import GrowingPools
 from lamina.runtime.pages import PageAllocator
-from lamina.runtime.pools import allocate_pools
 from lamina.targets.base import Array, Executable
 
 T = TypeVar("T")
@@ -18,28 +17,11 @@ T = TypeVar("T")
 _MOST_TOKENS: Final = 2**31 - 1
 
 
-class Resident(Protocol):
-    """One caller's memory for an executable: states that stay, outputs used again."""
-
-    def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Run once; the next call writes over the outputs."""
-        ...
-
-
-@runtime_checkable
-class Lending(Protocol):
-    """An executable that lends a caller memory for many calls."""
-
-    def session(self, states: Mapping[str, Array]) -> Resident:
-        """Return memory for calls that update `states`."""
-        ...
-
-
 class Session:
     """Runs steps of a decoder over one set of page pools; threads may share it, one step at a time.
 
-    All memory is allocated here, once. Sequences own pages through `pages`, a step writes their
-    keys and values there.
+    Sequences own pages through `pages`, a step writes their keys and values there. The pools hold
+    the pages that were lent so far.
     """
 
     executable: Executable
@@ -63,7 +45,7 @@ class Session:
         chunk_tokens: int | None = None,
         page_seed: int | None = None,
     ) -> None:
-        """Allocate pools for `cache_tokens` positions, pages lent in the order of `page_seed`.
+        """Have pages for `cache_tokens` positions, lent in the order of `page_seed`.
 
         Raises `InputError` if the executable is no decoder or there is no memory.
         """
@@ -75,7 +57,7 @@ class Session:
         self.page = page_size(signature)
         self.capacity = cache_tokens
         count = self.pages_for(cache_tokens)
-        self._run = _runner(executable, allocate_pools(signature.states, count))
+        self._pools = GrowingPools(executable, count)
         self.pages = PageAllocator(count, page_seed)
         self.chunk = ChunkSize(chunk_tokens)
         self._batch = Batch(query_block(signature))
@@ -93,14 +75,6 @@ class Session:
         """
         with self._lock:
             inputs = self._batch.fill(parts)
-            outputs = self._run({name: inputs[role] for role, name in self._names})
+            self._pools.reach(self.pages.reach)
+            outputs = self._pools.run({name: inputs[role] for role, name in self._names})
             return read(outputs[LOGITS])
-
-
-def _runner(
-    executable: Executable, pools: Mapping[str, Array]
-) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
-    if isinstance(executable, Lending):
-        return executable.session(pools).run
-    bound = partial(executable, **pools)
-    return lambda inputs: bound(**inputs)

@@ -7,6 +7,7 @@ import pytest
 from history_model import INPUTS, POOL, HistoryModel, binding
 
 from lamina.errors import InputError
+from lamina.runtime.batch import Part
 from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
@@ -33,6 +34,20 @@ def test_a_session_can_be_used_again() -> None:
     token_logits(session, PROMPT[::-1])
     assert np.array_equal(token_logits(session, PROMPT), WHOLE)
     assert session.pages.free == session.pages.count == 10
+
+
+def test_pools_grow_with_the_pages_that_are_lent_and_keep_what_is_in_them() -> None:
+    model, sizes = HistoryModel(64), list[int]()
+    model.before = lambda inputs: sizes.append(len(inputs["history"]))
+    session = Session(model, 480)
+    own = session.pages.take(1, 10)
+    assert own is not None
+    session.step([Part(PROMPT[:100], 0, own)], np.copy)
+    for owner, count in ((2, 1), (3, 15)):
+        session.pages.take(owner, count)
+        logits = session.step([Part(PROMPT[100:], 100, own, rows=50)], np.copy)
+        assert np.array_equal(logits, WHOLE[100:])
+    assert sizes == [10, 20, 30]
 
 
 class LendingModel(HistoryModel):
