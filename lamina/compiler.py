@@ -16,6 +16,7 @@ from lamina.failures import Failure, explained
 from lamina.frontend.model import Model, Weights
 from lamina.pass_runs import Observer, run_passes
 from lamina.plugins import manager
+from lamina.rare_collection import rarely_collecting
 from lamina.targets.artifact_lookup import ArtifactLookup
 from lamina.targets.base import MOST_THREADS, Artifact, Executable, Target
 from lamina.targets.spec import parse_target, target_name, target_spec
@@ -143,7 +144,7 @@ def _artifact(
     wanted = None if dump is not None or observers else key
     if lookup and (known := lookup.find(wanted)):
         return known
-    with lookup.alone(wanted) if lookup else nullcontext():
+    with lookup.alone(wanted) if lookup else nullcontext(), rarely_collecting():
         if lookup and (known := lookup.find(wanted)):
             return known
         return _emit(model, target, pipeline, dump, observers, lookup, key)
@@ -203,7 +204,8 @@ def lower(
     """Return the module that `compile` would have the target emit; `dump` has just its stages."""
     _check_model(model)
     chosen, pipeline = resolve_target(target, _module(model)), _checked_pipeline(pipeline)
-    module, stages = _lower(manager.context(), model, chosen, pipeline, dump, observers)
+    with rarely_collecting():
+        module, stages = _lower(manager.context(), model, chosen, pipeline, dump, observers)
     if stages:
         stages.finish({}, {})
     return module

@@ -4,6 +4,7 @@ import os
 import sys
 
 from lamina.cli.interrupt import INTERRUPTED
+from lamina.rare_collection import collect_rarely
 
 __all__ = ["main"]
 
@@ -11,6 +12,8 @@ __all__ = ["main"]
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line on `arguments`, or the process's own, and exit with its code."""
     _open_streams()
+    # A command ends before what it leaves behind could fill the memory.
+    collect_rarely()
     try:
         # Reading the commands takes long enough to be interrupted.
         from lamina.cli.app import execute

@@ -14,13 +14,16 @@ LAYERS = (
     *("dialects", "passes", "targets", "plugins", "compiled", "failures", "pass_runs"),
     *("compiler", "runtime", "measure", "cli"),
 )
-EVERYWHERE = {"arguments", "atomic_file", "errors", "knobs", "progress", "writing"}
+EVERYWHERE = {
+    *("arguments", "atomic_file", "errors", "knobs", "progress", "rare_collection", "writing"),
+}
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
     "arguments": {"arguments", "errors"},
     "atomic_file": {"atomic_file"},
     "errors": {"errors"},
     "progress": {"progress"},
+    "rare_collection": {"rare_collection"},
     "knobs": {"knobs", "errors"},
     "writing": {"writing", "errors"},
     "frontend": {"frontend", "dialects", *EVERYWHERE},
