@@ -141,6 +141,7 @@ def test_many_kernels_compile_alike_in_one_process_and_in_two():
     padded = [text + ";" * 150_000 for text in texts]
     alone = [compile_text(text, features) for text in texts]
     assert compile_many(padded, features, 2) == alone
+    assert compile_many(padded, features, 0) == alone
 
 
 def test_a_text_that_llvm_refuses_is_an_error_in_every_process():
@@ -152,7 +153,7 @@ def test_a_text_that_llvm_refuses_is_an_error_in_every_process():
 def test_a_child_that_cannot_start_costs_only_time(monkeypatch):
     features = detect()
     texts = [emitted(text, features) + ";" * 150_000 for text in (FLOATS, BYTES)]
-    expected = compile_many(texts, features, 1)
+    expected = compile_many(texts, features, 0)
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
     assert compile_many(texts, features, 2) == expected
 

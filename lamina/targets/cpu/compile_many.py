@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence, Sized
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from os.path import abspath
 from queue import Empty, SimpleQueue
 from struct import Struct
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from lamina.errors import LoweringError
 from lamina.progress import report
@@ -28,76 +28,107 @@ _PATIENCE: Final = 5.0
 """Seconds that a child has to leave after its input was closed."""
 
 
-def compile_many(texts: Sequence[str], features: CpuFeatures, jobs: int) -> list[bytes]:
-    """Return the object code of each LLVM module, compiled by up to `jobs` processes.
+class Compiler:
+    """Compiles LLVM modules in other processes, while the caller makes more of them.
 
-    A child that cannot be started, or dies, costs time alone: its work is done here. LoweringError
-    if LLVM refuses a text.
+    A process is started once there is work for it, up to `processes` of them. One that cannot be
+    started, or dies, costs time alone: its work is done here, as it is where there are none. Use
+    it as a context manager, which waits for what is being compiled.
     """
-    todo: SimpleQueue[int] = SimpleQueue()
-    for index in sorted(range(len(texts)), key=lambda i: -len(texts[i])):
-        todo.put(index)
-    objects: dict[int, bytes] = {}
-    refusals: list[str] = []
-    children = min(jobs, len(texts), 1 + sum(map(len, texts)) // _WORTH) - 1
-    threads = [
-        threading.Thread(target=_delegate, args=(texts, features, todo, objects, refusals))
-        for _ in range(children)
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        for index in _taken(todo):
-            objects[index] = compile_text(texts[index], features)
-            report("compiling kernels", len(objects), len(texts))
-    finally:
-        for _ in _taken(todo):
+
+    def __init__(self, features: CpuFeatures, processes: int, worth: int = _WORTH) -> None:
+        """Compile for `features`; `worth` characters of text are worth a process."""
+        self._features = features
+        self._processes = processes
+        self._worth = worth
+        self._texts: list[str] = []
+        self._size = 0
+        self._todo: SimpleQueue[int | None] = SimpleQueue()
+        self._done: SimpleQueue[tuple[int, bytes] | LoweringError | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for _ in _taken(self._todo):
             pass
-        for thread in threads:
+        self._end()
+        for thread in self._threads:
             thread.join()
-    if refusals:
-        raise LoweringError(refusals[0])
-    for index in range(len(texts)):
-        if index not in objects:
-            objects[index] = compile_text(texts[index], features)
-    return [objects[index] for index in range(len(texts))]
+
+    def add(self, text: str) -> None:
+        """Have one more module compiled."""
+        self._todo.put(len(self._texts))
+        self._texts.append(text)
+        self._size += len(text)
+        if len(self._threads) < min(self._processes, self._size // self._worth):
+            self._threads.append(threading.Thread(target=self._delegate))
+            self._threads[-1].start()
+
+    def objects(self) -> list[bytes]:
+        """Return the object code of each module; LoweringError if LLVM refuses one."""
+        self._end()
+        objects: dict[int, bytes] = {}
+        running = len(self._threads)
+        while running:
+            answer = self._done.get()
+            if isinstance(answer, LoweringError):
+                raise answer
+            if answer is None:
+                running -= 1
+            else:
+                objects[answer[0]] = answer[1]
+                self._report(objects)
+        for index in range(len(self._texts)):
+            if index not in objects:
+                objects[index] = compile_text(self._texts[index], self._features)
+                self._report(objects)
+        return [objects[index] for index in range(len(self._texts))]
+
+    def _end(self) -> None:
+        for _ in self._threads:
+            self._todo.put(None)
+
+    def _report(self, objects: Sized) -> None:
+        report("compiling kernels", len(objects), len(self._texts))
+
+    def _delegate(self) -> None:
+        try:
+            with _child() as (sink, source):
+                _send(sink, _DONE, json.dumps(asdict(self._features)).encode())
+                while (index := self._todo.get()) is not None:
+                    _send(sink, _DONE, self._texts[index].encode())
+                    kind, body = _receive(source)
+                    if kind == _REFUSED:
+                        self._done.put(LoweringError(body.decode()))
+                        return
+                    self._done.put((index, body))
+        except (EOFError, OSError):
+            # The pipe broke or there was no process to be had: what is missing is compiled later.
+            pass
+        finally:
+            self._done.put(None)
+
+
+def compile_many(texts: Sequence[str], features: CpuFeatures, processes: int) -> list[bytes]:
+    """Return the object code of each LLVM module; see `Compiler`."""
+    with Compiler(features, processes) as compiler:
+        for text in texts:
+            compiler.add(text)
+        return compiler.objects()
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
     """Compile the texts that come from `source` until it ends, for the features that come first."""
-    first = _receive(source)
-    if first is None:
-        return
-    features = CpuFeatures(**json.loads(first[1]))
-    while (message := _receive(source)) is not None:
-        try:
-            _send(sink, _DONE, compile_text(message[1].decode(), features))
-        except LoweringError as error:
-            _send(sink, _REFUSED, str(error).encode())
-
-
-def _delegate(
-    texts: Sequence[str],
-    features: CpuFeatures,
-    todo: SimpleQueue[int],
-    objects: dict[int, bytes],
-    refusals: list[str],
-) -> None:
-    try:
-        with _child() as (sink, source):
-            _send(sink, _DONE, json.dumps(asdict(features)).encode())
-            for index in _taken(todo):
-                _send(sink, _DONE, texts[index].encode())
-                answer = _receive(source)
-                if answer is None:
-                    return
-                if answer[0] == _REFUSED:
-                    refusals.append(answer[1].decode())
-                    return
-                objects[index] = answer[1]
-    except OSError:
-        # The pipe broke or there was no process to be had: what is missing is compiled here.
-        return
+    with suppress(EOFError):
+        features = CpuFeatures(**json.loads(_receive(source)[1]))
+        while True:
+            text = _receive(source)[1].decode()
+            try:
+                _send(sink, _DONE, compile_text(text, features))
+            except LoweringError as error:
+                _send(sink, _REFUSED, str(error).encode())
 
 
 @contextmanager
@@ -134,7 +165,7 @@ def _end(process: subprocess.Popen[bytes], sink: IO[bytes], source: IO[bytes]) -
     source.close()
 
 
-def _taken(todo: SimpleQueue[int]) -> Iterator[int]:
+def _taken(todo: SimpleQueue[int | None]) -> Iterator[int | None]:
     while True:
         try:
             yield todo.get_nowait()
@@ -148,10 +179,13 @@ def _send(sink: IO[bytes], kind: int, body: bytes) -> None:
     sink.flush()
 
 
-def _receive(source: IO[bytes]) -> tuple[int, bytes] | None:
+def _receive(source: IO[bytes]) -> tuple[int, bytes]:
+    """Return the kind and the body of the next message; EOFError if there is no whole one."""
     header = source.read(_LENGTH.size)
     if len(header) < _LENGTH.size:
-        return None
+        raise EOFError
     kind, size = _LENGTH.unpack(header)
     body = source.read(size)
-    return (kind, body) if len(body) == size else None
+    if len(body) < size:
+        raise EOFError
+    return kind, body

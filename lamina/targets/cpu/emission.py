@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import llvmlite
@@ -13,31 +12,41 @@ from xdsl.ir import Operation
 import lamina
 from lamina.dialects.tile import KernelOp
 from lamina.targets.base import Artifact
+from lamina.targets.cpu.compile_many import Compiler
 from lamina.targets.cpu.features import CpuFeatures
-from lamina.targets.cpu.jit import assembly, compile_many
+from lamina.targets.cpu.jit import assembly
 from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_kernel
 from lamina.targets.cpu.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
+from lamina.targets.cpu.threads import default_threads
 from lamina.targets.signature import signature_of
 
 ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
 """The operations that can be emitted."""
 
-_JOBS: Final = 2
+_MOST_PROCESSES: Final = 2
 
 
 def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifact:
     """Compile the kernels of a planned module for `features` and encode its plan."""
-    codes, nodes = _kernels(module, features)
-    jobs = min(_JOBS, os.cpu_count() or 1)
-    objects = compile_many([code.text for code in codes], features, jobs)
-    scratch = max((code.scratch_bytes for code in codes), default=0)
-    encoded = encode_plan(module, scratch, nodes.names)
+    nodes = NodeTable()
+    codes: list[KernelCode] = []
+    # What is compiled elsewhere meanwhile takes neither time nor memory of this process.
+    with Compiler(features, max(1, min(_MOST_PROCESSES, default_threads() - 1))) as compiler:
+        for code in _kernels(module, features, nodes):
+            compiler.add(code.text)
+            codes.append(code)
+        scratch = max((code.scratch_bytes for code in codes), default=0)
+        encoded = encode_plan(module, scratch, nodes.names)
+        plan = encoded.to_bytes()
+        prepare = _part(module, frozenset({PREPARE}))
+        hosts = _part(module, frozenset(host.name for host in encoded.hosts))
+        objects = compiler.objects()
     sections = {
         **{f"{CODE}{c.name}": code for c, code in zip(codes, objects, strict=True)},
-        PLAN: encoded.to_bytes(),
-        PREPARE: _part(module, frozenset({PREPARE})),
-        HOSTS: _part(module, frozenset(host.name for host in encoded.hosts)),
+        PLAN: plan,
+        PREPARE: prepare,
+        HOSTS: hosts,
     }
     facts = {
         "lamina": lamina.__version__,
@@ -55,15 +64,14 @@ def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifac
 
 def kernel_listings(module: ModuleOp, features: CpuFeatures) -> Mapping[str, str]:
     """Return the LLVM IR and the assembly of each kernel by file name."""
-    codes, _ = _kernels(module, features)
+    codes = list(_kernels(module, features, NodeTable()))
     llvm = {f"{code.name}.ll": code.text for code in codes}
     return llvm | {f"{code.name}.s": assembly(code.text, features) for code in codes}
 
 
-def _kernels(module: ModuleOp, features: CpuFeatures) -> tuple[list[KernelCode], NodeTable]:
-    nodes = NodeTable()
+def _kernels(module: ModuleOp, features: CpuFeatures, nodes: NodeTable) -> Iterator[KernelCode]:
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
-    return [emit_kernel(kernel, features, nodes) for kernel in kernels], nodes
+    return (emit_kernel(kernel, features, nodes) for kernel in kernels)
 
 
 def _part(module: ModuleOp, names: frozenset[str]) -> bytes:

@@ -14,6 +14,7 @@ from lamina.targets.cpu.jit import load_object
 from lamina.targets.cpu.memory import Array, element_dtype
 from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.cpu.plan_tables import HostBuffer, HostCall, Plan
+from lamina.targets.cpu.runtime import runtime_under_way
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.step import Step
 from lamina.targets.packed import PackedWeights
@@ -37,7 +38,8 @@ def load_artifact(
     _check_sections(sections, {f"{CODE}{name}" for name in plan.kernels})
     loaded = [load_object(sections[f"{CODE}{name}"], [name]) for name in plan.kernels]
     kernels = [code.addresses[name] for code, name in zip(loaded, plan.kernels, strict=True)]
-    packed = packed_weights(plan.packed, sections[PREPARE], weights)
+    with runtime_under_way():
+        packed = packed_weights(plan.packed, sections[PREPARE], weights)
     hosts = _hosts(plan, sections[HOSTS])
     return CpuExecutable(
         artifact.signature, plan, kernels, packed, threads, hosts=hosts, keep=loaded

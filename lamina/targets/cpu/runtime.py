@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -40,6 +41,7 @@ class NativeRuntime:
 _NAMES: Final = ("run_step", "resume_step", "abandon_step", "evaluate", "post", "work")
 _SECTION: Final = "runtime"
 _loaded: list[object] = []
+_compiled: dict[str, bytes] = {}
 
 
 @cache
@@ -63,26 +65,58 @@ def native_runtime() -> NativeRuntime:
     )
 
 
+@contextmanager
+def runtime_under_way() -> Generator[None]:
+    """Have another process compile the runtime while the block runs, where that is still to do.
+
+    The memory that LLVM takes is that process's then.
+    """
+    from lamina.targets.cpu.compile_many import Compiler
+
+    features = detect("generic")
+    if _kept(features) is not None:
+        yield
+        return
+    with Compiler(features, processes=1, worth=1) as compiler:
+        compiler.add(runtime_text(features))
+        yield
+        _keep(features, *compiler.objects())
+
+
 def _object_code(features: CpuFeatures) -> bytes:
     """Return the compiled runtime, from the cache folder if it was kept there."""
-    import llvmlite
-
     from lamina.targets.cpu.jit import compile_text
 
-    text = runtime_text(features)
-    if (folder := knobs.kept_dir()) is None:
-        return compile_text(text, features)
-    cache = ArtifactCache(folder / "artifacts")
-    parts = (text, repr(features), llvmlite.__version__)
+    if (code := _kept(features)) is None:
+        code = compile_text(runtime_text(features), features)
+        _keep(features, code)
+    return code
+
+
+def _kept(features: CpuFeatures) -> bytes | None:
+    cache, key = _place(features)
+    if key not in _compiled and cache is not None and (found := cache.find(key)) is not None:
+        _compiled[key] = found.sections[_SECTION]
+    return _compiled.get(key)
+
+
+def _keep(features: CpuFeatures, code: bytes) -> None:
+    cache, key = _place(features)
+    _compiled[key] = code
+    if cache is not None:
+        cache.keep(key, Artifact("cpu", Signature((), ()), {_SECTION: code}, {}))
+
+
+def _place(features: CpuFeatures) -> tuple[ArtifactCache | None, str]:
+    import llvmlite
+
+    folder = knobs.kept_dir()
+    parts = (runtime_text(features), repr(features), llvmlite.__version__)
     key = digest_of([part.encode() for part in parts])
-    found = cache.find(key)
-    if found is None:
-        code = compile_text(text, features)
-        found = Artifact("cpu", Signature((), ()), {_SECTION: code}, {})
-        cache.keep(key, found)
-    return found.sections[_SECTION]
+    return None if folder is None else ArtifactCache(folder / "artifacts"), key
 
 
+@cache
 def runtime_text(features: CpuFeatures) -> str:
     """Return `runtime.ll` with what this processor and system add to it."""
     architecture = features.triple.split("-", maxsplit=1)[0]
