@@ -30,8 +30,10 @@ DISK_CACHE: Final = Knob(
 )
 HUGE_PAGES: Final = Knob(
     "LAMINA_HUGE_PAGES",
-    "off",
-    "on: packed weights kept on disk are read into huge pages, faster to run from, not mapped",
+    "auto",
+    "on: packed weights kept on disk are read into huge pages, faster to run from; off: they are "
+    "mapped, and shared by processes; auto: weights in the cache folder are read where they take "
+    "no more than a quarter of the memory and the system has huge pages, all else is mapped",
 )
 PLUGINS: Final = Knob(
     "LAMINA_PLUGINS", "on", "off: installed plugins are not loaded, only what is in the box"
@@ -63,9 +65,13 @@ def disk_cache_enabled(environ: Mapping[str, str] = os.environ) -> bool:
     return _switch(DISK_CACHE, environ)
 
 
-def huge_pages_enabled(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether packed weights are read into huge pages; `InputError` unless on or off."""
-    return _switch(HUGE_PAGES, environ)
+def huge_pages_enabled(environ: Mapping[str, str] = os.environ) -> bool | None:
+    """Return whether packed weights are read into huge pages, None for auto.
+
+    `InputError` unless on, off or auto.
+    """
+    value = _choice(HUGE_PAGES, environ, ("on", "off", "auto"))
+    return None if value == "auto" else value == "on"
 
 
 def kept_dir(environ: Mapping[str, str] = os.environ) -> Path | None:
@@ -126,7 +132,11 @@ def _refusal(folder: Path, reason: str) -> str:
 
 
 def _switch(knob: Knob, environ: Mapping[str, str]) -> bool:
+    return _choice(knob, environ, ("on", "off")) == "on"
+
+
+def _choice(knob: Knob, environ: Mapping[str, str], choices: tuple[str, ...]) -> str:
     value = environ.get(knob.name, knob.default)
-    if value not in {"on", "off"}:
-        raise InputError(f"{knob.name} is {value!r}: expected on or off")
-    return value == "on"
+    if value not in choices:
+        raise InputError(f"{knob.name} is {value!r}: expected {' or '.join(choices)}")
+    return value

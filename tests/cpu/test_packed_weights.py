@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +124,47 @@ def test_an_image_that_cannot_be_written_is_done_without(
     with pytest.warns(UserWarning, match="cannot be kept|packed again"):
         (array,) = packed_weights(SPECS, prepare, weights(tmp_path))
     assert np.array_equal(array, 2 * NUMBERS)
+
+
+def test_packing_that_fails_leaves_no_file(tmp_path: Path, cache: Path, prepare: bytes) -> None:
+    with pytest.raises(LoweringError, match="@prepare gives 'w2' as float32"):
+        packed_weights((Stored("w2", "f16", (1000,)),), prepare, weights(tmp_path))
+    assert list(cache.iterdir()) == []
+
+
+DYING = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from lamina.targets.cpu.image_writer import ImageWriter
+from lamina.targets.cpu.packed_image import lay_out
+from lamina.targets.cpu.plan_tables import Stored
+
+layout = lay_out([Stored("a", "i8", (10**6,)), Stored("b", "i8", (10**6,))])
+with ImageWriter(Path(sys.argv[1]), "key", layout, [np.ones(10**6, np.int8)] * 2) as writer:
+    writer.made(0)
+    os._exit(7)
+"""
+
+
+def test_a_process_that_dies_while_it_packs_leaves_no_image(tmp_path: Path) -> None:
+    path = tmp_path / "packed" / "x.image"
+    done = subprocess.run([sys.executable, "-c", DYING, str(path)], check=False)
+    assert done.returncode == 7
+    assert not path.exists()
+
+
+def test_a_full_disk_costs_the_image_alone(tmp_path: Path, cache: Path, prepare: bytes) -> None:
+    resource = pytest.importorskip("resource")
+    given, limits = weights(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.warns(UserWarning, match="image: cannot be kept: File too large"):
+            (array,) = packed_weights(SPECS, prepare, given)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert np.array_equal(array, 2 * NUMBERS)
+    assert list(cache.iterdir()) == []
 
 
 def test_weights_in_memory_are_packed_each_time(cache: Path, prepare: bytes) -> None:

@@ -106,4 +106,11 @@ def test_nothing_is_kept_in_a_folder_that_is_not_ours(tmp_path: Path) -> None:
 def test_an_unset_knob_is_what_its_table_says() -> None:
     assert knobs.plugins_enabled({})
     assert knobs.disk_cache_enabled({})
-    assert not knobs.huge_pages_enabled({})
+    assert knobs.huge_pages_enabled({}) is None
+
+
+@pytest.mark.parametrize(("value", "read"), [("on", True), ("off", False), ("auto", None)])
+def test_huge_pages_are_asked_for_refused_or_left_open(value: str, read: bool | None) -> None:
+    assert knobs.huge_pages_enabled({"LAMINA_HUGE_PAGES": value}) is read
+    with pytest.raises(InputError, match="is 'no': expected on or off or auto"):
+        knobs.huge_pages_enabled({"LAMINA_HUGE_PAGES": "no"})

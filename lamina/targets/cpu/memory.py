@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
+from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from lamina import knobs
 from lamina.errors import InputError
 from lamina.targets.base import NUMPY
-from lamina.targets.memory_limit import check_memory
+from lamina.targets.memory_limit import check_memory, memory_limit
 
 Array = npt.NDArray[Any]
 
@@ -21,6 +24,10 @@ ALIGNMENT: Final = 64
 
 _HUGE_PAGE: Final = 2 << 20
 _SMALL: Final = 64 << 10
+_SHARE: Final = 4
+"""The part of the memory that a copy may take is one in this many."""
+
+_OFFER: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def element_dtype(element: str) -> np.dtype[Any]:
@@ -55,6 +62,26 @@ def allocate(size: int) -> Array:
     whole = np.frombuffer(mapping, np.uint8)
     start = -whole.ctypes.data % _HUGE_PAGE if slack else 0
     return whole[start : start + size]
+
+
+def reads_into_huge_pages(size: int) -> bool:
+    """Tell whether `size` bytes of a file are read into huge pages, and not mapped.
+
+    Where the knob leaves it open, a mapping's small pages are put up with for what is large beside
+    the memory: a copy takes memory that processes do not share and the system cannot drop.
+    """
+    chosen = knobs.huge_pages_enabled()
+    if chosen is not None:
+        return chosen
+    return _HUGE_PAGE <= size <= memory_limit() // _SHARE and _huge_pages_offered()
+
+
+@cache
+def _huge_pages_offered() -> bool:
+    try:
+        return "[never]" not in _OFFER.read_text(encoding="ascii")
+    except OSError:
+        return False
 
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:

@@ -16,10 +16,14 @@ from typing import Final
 
 import numpy as np
 
-from lamina import knobs
-from lamina.atomic_file import write_whole
 from lamina.errors import FormatError
-from lamina.targets.cpu.memory import ALIGNMENT, Array, allocate, element_dtype
+from lamina.targets.cpu.memory import (
+    ALIGNMENT,
+    Array,
+    allocate,
+    element_dtype,
+    reads_into_huge_pages,
+)
 from lamina.targets.cpu.plan_tables import Stored
 
 _MAGIC: Final = b"LAMPACK\n"
@@ -27,7 +31,9 @@ _VERSION: Final = 1
 _HEAD: Final = struct.Struct("<8sIIQ32s")
 """Magic, version, length of the text after it, size of the arrays, sha256 of the text."""
 
-_START: Final = 4096
+START: Final = 4096
+"""Where the arrays begin."""
+
 _CHUNK: Final = 16 << 20
 
 
@@ -53,6 +59,13 @@ class Layout:
         return json.dumps([specs, self.offsets, self.size]).encode()
 
 
+def head_of(key: str, layout: Layout) -> bytes:
+    """Return what a file of an image under `key` begins with, up to its arrays."""
+    text = json.dumps({"key": key}).encode()
+    head = _HEAD.pack(_MAGIC, _VERSION, len(text), layout.size, sha256(text).digest()) + text
+    return head.ljust(START, b"\0")
+
+
 def lay_out(specs: Sequence[Stored]) -> Layout:
     """Return the layout with these arrays one after another, aligned."""
     offsets: list[int] = []
@@ -63,31 +76,18 @@ def lay_out(specs: Sequence[Stored]) -> Layout:
     return Layout(tuple(specs), tuple(offsets), end)
 
 
-def write_image(path: Path, key: str, layout: Layout, image: Array) -> None:
-    """Keep an image under `key`; where it cannot be written, warn and go on without."""
-    text = json.dumps({"key": key}).encode()
-    head = _HEAD.pack(_MAGIC, _VERSION, len(text), layout.size, sha256(text).digest()) + text
-    data = image[: layout.size].data
-    parts = (data[at : at + _CHUNK] for at in range(0, layout.size, _CHUNK))
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, [head.ljust(_START, b"\0"), *parts])
-    except OSError as error:
-        warnings.warn(f"{path}: cannot be kept: {error.strerror}", stacklevel=2)
-
-
 def read_image(path: Path, key: str, layout: Layout) -> Array | None:
     """Return the image kept under `key`; None if there is none, or it is of something else.
 
     One that is cut short or broken is named in a warning and left to be written anew. It is
-    mapped, or read into huge pages if the knob says so.
+    mapped, or read into huge pages: see `reads_into_huge_pages`.
     """
     try:
         with path.open("rb") as file:
-            _check(file.read(_START), os.fstat(file.fileno()).st_size, key, layout)
-            if knobs.huge_pages_enabled():
+            _check(file.read(START), os.fstat(file.fileno()).st_size, key, layout)
+            if reads_into_huge_pages(layout.size):
                 return _read(file.fileno(), layout.size)
-            mapping = mmap.mmap(file.fileno(), _START + layout.size, access=mmap.ACCESS_READ)
+            mapping = mmap.mmap(file.fileno(), START + layout.size, access=mmap.ACCESS_READ)
     except _Stale:
         return None
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def read_image(path: Path, key: str, layout: Layout) -> Array | None:
     except (FormatError, OSError, ValueError) as error:
         warnings.warn(f"{path}: {error}; the weights are packed again", stacklevel=2)
         return None
-    return np.frombuffer(mapping, np.uint8)[_START:]
+    return np.frombuffer(mapping, np.uint8)[START:]
 
 
 class _Stale(Exception):
@@ -103,14 +103,14 @@ class _Stale(Exception):
 
 
 def _check(start: bytes, size: int, key: str, layout: Layout) -> None:
-    if len(start) < _START or not start.startswith(_MAGIC):
+    if len(start) < START or not start.startswith(_MAGIC):
         raise FormatError("is no packed image")
     _, version, length, arrays, digest = _HEAD.unpack_from(start)
     text = start[_HEAD.size : _HEAD.size + length]
     if version != _VERSION or sha256(text).digest() != digest:
         raise FormatError("is a packed image with a broken header")
-    if size != _START + arrays:
-        raise FormatError(f"expected {_START + arrays} bytes, got {size}")
+    if size != START + arrays:
+        raise FormatError(f"expected {START + arrays} bytes, got {size}")
     if json.loads(text)["key"] != key or arrays != layout.size:
         raise _Stale
 
@@ -119,7 +119,7 @@ def _read(descriptor: int, size: int) -> Array:
     image = allocate(size)
     view, at = image.data, 0
     while at < size:
-        count = os.preadv(descriptor, [view[at : at + _CHUNK]], _START + at)
+        count = os.preadv(descriptor, [view[at : at + _CHUNK]], START + at)
         if count == 0:
             raise FormatError("was cut short")
         at += count

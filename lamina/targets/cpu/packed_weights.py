@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ from lamina import knobs
 from lamina.errors import FormatError, LoweringError
 from lamina.progress import report
 from lamina.targets.artifact_store import code_stamp, digest_of
+from lamina.targets.cpu.image_writer import ImageWriter
 from lamina.targets.cpu.memory import Array, aligned, allocate, element_dtype
-from lamina.targets.cpu.packed_image import Layout, lay_out, read_image, write_image
+from lamina.targets.cpu.packed_image import Layout, lay_out, read_image
 from lamina.targets.cpu.plan_tables import Stored
 from lamina.targets.file_lock import alone
 from lamina.targets.packed import PackedWeights
@@ -36,15 +37,18 @@ def packed_weights(
         return _as_given(layout, weights)
     kept = _place_on_disk(layout, prepare, weights)
     if kept is None:
-        return layout.arrays(_pack(layout, prepare, weights))
-    image = read_image(*kept, layout)
-    if image is None:
-        with alone(kept[0].with_suffix(".lock")):
-            image = read_image(*kept, layout)
-            if image is None:
-                image = _pack(layout, prepare, weights)
-                write_image(*kept, layout, image)
-    return layout.arrays(image)
+        arrays = layout.arrays(allocate(layout.size))
+        _pack(arrays, layout, prepare, weights)
+        return arrays
+    if (image := read_image(*kept, layout)) is not None:
+        return layout.arrays(image)
+    with alone(kept[0].with_suffix(".lock")):
+        if (image := read_image(*kept, layout)) is not None:
+            return layout.arrays(image)
+        arrays = layout.arrays(allocate(layout.size))
+        with ImageWriter(*kept, layout, arrays) as writer:
+            _pack(arrays, layout, prepare, weights, writer.made)
+    return arrays
 
 
 def _as_given(layout: Layout, weights: PackedWeights) -> list[Array]:
@@ -64,15 +68,22 @@ def _as_given(layout: Layout, weights: PackedWeights) -> list[Array]:
     return places
 
 
-def _pack(layout: Layout, prepare: bytes, weights: Mapping[str, Any]) -> Array:
+def _pack(
+    arrays: Sequence[Array],
+    layout: Layout,
+    prepare: bytes,
+    weights: Mapping[str, Any],
+    made: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Fill the arrays of a layout; `made` hears the number of each that is ready."""
     from lamina.dialects.text import parse_module
     from lamina.targets.known import KNOWN
     from lamina.targets.reference.prepare import prepare as results
 
-    image = allocate(layout.size)
-    places = dict(zip((spec.name for spec in layout.specs), layout.arrays(image), strict=True))
+    numbers = {spec.name: number for number, spec in enumerate(layout.specs)}
+    places = {name: arrays[number] for name, number in numbers.items()}
     module = parse_module(KNOWN.context(), prepare.decode(), "the artifact's @prepare")
-    for name, array in results(module, weights):
+    for name, array in results(module, weights, places):
         place = places.pop(name, None)
         if place is None:
             continue
@@ -81,11 +92,12 @@ def _pack(layout: Layout, prepare: bytes, weights: Mapping[str, Any]) -> Array:
                 f"@prepare gives {name!r} as {array.dtype} {array.shape}, "
                 f"@forward takes {place.dtype} {place.shape}"
             )
-        place[...] = array
+        if array is not place:
+            place[...] = array
+        made(numbers[name])
         report("packing weights", len(layout.specs) - len(places), len(layout.specs))
     if places:
         raise LoweringError(f"@prepare does not give {min(places)!r}, which @forward takes")
-    return image
 
 
 def _place_on_disk(

@@ -14,6 +14,7 @@ from xdsl.traits import IsTerminator, SymbolOpInterface
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import InputError, LoweringError
+from lamina.targets.reference.dtypes import Array, dtype_of
 
 Value = Any
 """An array for a vector, memref or tensor; a NumPy scalar for a scalar; what a dialect likes."""
@@ -77,6 +78,7 @@ class Interpreter:
 
     `extents` are the values of the symbols that types name. `place` is the grid coordinates of
     the kernel's program that runs; `failed` is the node of the first check that did not hold.
+    `rooms` has memory for results that a caller wants somewhere; see `room`.
     """
 
     def __init__(self, program: Program, extents: Mapping[str, int] | None = None) -> None:
@@ -84,6 +86,7 @@ class Interpreter:
         self.extents: dict[str, int] = dict(extents or {})
         self.place: tuple[int, ...] = ()
         self.failed: str | None = None
+        self.rooms: dict[SSAValue, Array] = {}
         self._values: dict[SSAValue, Value] = {}
 
     def run_region(self, region: Region, args: Sequence[Value] = ()) -> tuple[Value, ...]:
@@ -136,6 +139,13 @@ class Interpreter:
     def shape(self, type: Attribute) -> tuple[int, ...]:
         """Return a tensor type's shape under the present values of its symbols."""
         return tuple(extent.evaluate(self.extents) for extent in extents(type))
+
+    def room(self, result: SSAValue) -> Array:
+        """Return memory for a tensor: where the caller wants it if anywhere, contents undefined."""
+        room = self.rooms.get(result)
+        if room is None:
+            room = np.empty(self.shape(result.type), dtype_of(result.type))
+        return room
 
     def finish(self) -> None:
         """Raise InputError if a check of the run did not hold; the text names its node."""

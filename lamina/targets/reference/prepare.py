@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,26 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from lamina.dialects.tensors import extents
 from lamina.errors import InputError
 from lamina.targets.known import KNOWN
-from lamina.targets.reference.dtypes import Array
+from lamina.targets.reference.dtypes import Array, dtype_of
 from lamina.targets.reference.interpreter import Interpreter, Program, quiet
 from lamina.targets.signature import arguments_of, results_of
 
 PREPARE = "prepare"
 
 
-def prepare(module: ModuleOp, weights: Mapping[str, Any]) -> Iterator[tuple[str, Array]]:
+def prepare(
+    module: ModuleOp, weights: Mapping[str, Any], places: Mapping[str, Array] | None = None
+) -> Iterator[tuple[str, Array]]:
     """Yield the name and value of each result of `@prepare`, computing no more than it needs.
 
-    A weight is an array, or has one as its attribute `array`. Values are dropped after their last
-    use and the source pages of weights released, so a result must be copied to outlive the step
-    if it is a weight itself. A module without the function gives nothing. InputError names a
-    weight that is missing.
+    The largest come first, while there is least in memory beside them. A weight is an array, or
+    has one as its attribute `array`. Values are dropped after their last use and the source pages
+    of weights released, so a result must be copied to outlive the step if it is a weight itself.
+    `places` has memory for results by name: what fits one may be made there, and is then that
+    array. A module without the function gives nothing. InputError names a weight that is missing.
     """
     program = Program(KNOWN.meanings(), module)
     function = program.named.get(PREPARE)
@@ -36,13 +41,20 @@ def prepare(module: ModuleOp, weights: Mapping[str, Any]) -> Iterator[tuple[str,
     assert block.last_op is not None
     results = tuple(block.last_op.operands)
     names = (attributes["lamina.weight"] for attributes, _ in arguments_of(function))
+    packed = [attributes["lamina.packed"] for attributes, _ in results_of(function)]
+    wanted = sorted(zip(packed, results, strict=True), key=lambda each: -_nbytes(each[1]))
+    run = Interpreter(program)
+    for name, result in wanted:
+        place = (places or {}).get(name)
+        if place is not None and (place.shape, place.dtype) == _form(result):
+            run.rooms[result] = place
     values = _Values(
-        Interpreter(program),
+        run,
         {arg: weight_of(name, weights) for arg, name in zip(block.args, names, strict=True)},
         results,
     )
-    for (attributes, _), result in zip(results_of(function), results, strict=True):
-        yield attributes["lamina.packed"], np.ascontiguousarray(values.compute(result))
+    for name, result in wanted:
+        yield name, np.ascontiguousarray(values.compute(result))
         values.drop((result,))
 
 
@@ -54,6 +66,16 @@ def weight_of(name: str, weights: Mapping[str, Any]) -> Any:
             "beside it says, or is given them as weights="
         )
     return weights[name]
+
+
+def _form(result: SSAValue) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    shape = tuple(extent.evaluate({}) for extent in extents(result.type))
+    return shape, dtype_of(result.type)
+
+
+def _nbytes(result: SSAValue) -> int:
+    shape, dtype = _form(result)
+    return prod(shape) * dtype.itemsize
 
 
 def array_of(weight: Any) -> Array:

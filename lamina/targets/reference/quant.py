@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.ir import Operation
 
 from lamina.dialects import quant
 from lamina.dialects.quant import BLOCK, ROWS, BlocksType
-from lamina.dialects.tensors import extents
 from lamina.targets.reference import numerics
 from lamina.targets.reference.blocks import take_apart
 from lamina.targets.reference.dtypes import Array
@@ -17,6 +16,9 @@ from lamina.targets.reference.interpreter import Interpreter, Meaning
 from lamina.targets.reference.quants import Quants, values_of
 
 Args = tuple[Any, ...]
+
+_AT_ONCE: Final = 256 << 10
+"""Bytes of a file's blocks that are packed at once: what is made of them stays in cache."""
 
 
 def _quantize(run: Interpreter, op: quant.QuantizeOp, args: Args) -> tuple[Any, Any, Any]:
@@ -53,27 +55,31 @@ def _rows(run: Interpreter, op: quant.RowsOp, args: Args) -> tuple[Any]:
 
 
 def _pack(run: Interpreter, op: quant.PackOp, args: Args) -> tuple[Any, ...]:
-    parts = take_apart(cast("BlocksType", op.w.type).format.data, args[0])
-    bits = int(extents(op.q.type)[2].evaluate({}))
-    scales = [parts.scale] if parts.offset is None else [parts.scale, parts.offset]
-    return _tiles(parts.quants, bits), *(_lanes(each) for each in scales)
+    (w,) = args
+    form = cast("BlocksType", op.w.type).format.data
+    rooms = [run.room(result) for result in op.results]
+    count = max(1, _AT_ONCE // (ROWS * w.shape[1])) * ROWS
+    for first in range(0, len(w), count):
+        parts = take_apart(form, w[first : first + count])
+        here = slice(first // ROWS, -(-(first + len(parts.scale)) // ROWS))
+        _tile(parts.quants, rooms[0][here])
+        for scales, room in zip((parts.scale, parts.offset), rooms[1:], strict=False):
+            assert scales is not None
+            room[here] = _padded(scales).reshape(-1, ROWS, scales.shape[1]).transpose(0, 2, 1)
+    return tuple(rooms)
 
 
-def _tiles(quants: Array, bits: int) -> Array:
-    """Return quants [N, K / g, g] as `[N / 16, K / 32, bits, 16, 4]`, padded with zeros."""
-    blocks = quants.shape[1] * quants.shape[2] // BLOCK
+def _tile(quants: Array, out: Array) -> None:
+    """Write quants [N, K / g, g] to `[N / 16, K / 32, bits, 16, 4]`, padded with zeros."""
+    blocks, bits = out.shape[1:3]
     groups = _padded(quants).view(np.uint32).reshape(-1, ROWS, blocks, BLOCK // 4)
-    tiles = np.ascontiguousarray(groups.transpose(0, 2, 3, 1))
+    tiles, words = groups.transpose(0, 2, 3, 1), out.view(np.uint32)[..., 0]
     if bits == 4:
-        low, high = tiles[:, :, 0::2], tiles[:, :, 1::2]
-        tiles = low | high << np.uint32(4)
-    return tiles.view(np.int8).reshape(-1, blocks, bits, ROWS, 4)
-
-
-def _lanes(scales: Array) -> Array:
-    """Return numbers [N, K / g] as `[N / 16, K / g, 16]`, padded with zeros."""
-    tiles = _padded(scales).reshape(-1, ROWS, scales.shape[1])
-    return np.ascontiguousarray(tiles.transpose(0, 2, 1))
+        tiles = np.ascontiguousarray(tiles)
+        np.left_shift(tiles[:, :, 1::2], np.uint32(4), out=words)
+        np.bitwise_or(words, tiles[:, :, 0::2], out=words)
+    else:
+        words[...] = tiles
 
 
 def _padded(x: Array) -> Array:
