@@ -134,7 +134,9 @@ def tune(
     facts = tuning_json(about | took, bench, search)
     (emit_json if json else print_tuning)(facts)
     if stopped:
-        say(f"interrupted: what was confirmed so far is kept ({facts['kept']} classes)")
+        kept = facts["kept"]
+        said = f"what was confirmed so far is kept ({kept} classes)" if kept else "nothing is kept"
+        say(f"interrupted: {said}")
         sys.exit(INTERRUPTED)
 
 

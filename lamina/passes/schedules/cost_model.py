@@ -6,12 +6,12 @@ for a row and a register of columns, are chains of multiply-adds that wait for t
 
 - A core of today starts two multiply-adds a cycle, each four cycles long (`CHAINS` in flight);
   half as many again hide what is late.
-- Sums take half of the registers, so that as many columns again can be on their way, or as many as
-  the chains need; with the smaller operand in registers, and one more, they must fit. Among tiles
-  that do, the one with the fewest loads for a multiply-add is the best.
+- Sums of floats take half of the registers, so that as many columns again can be on their way, or
+  as many as the chains need; with the smaller operand in registers, and one more, they must fit.
+  Among tiles that do, the one with the fewest loads for a multiply-add is the best.
 - Weights in blocks take work before they are multiplied, which the rows of a tile share: one panel
-  of them and up to `MOST_ROWS` rows. What those add up from group to group of columns waits in
-  memory where registers are few.
+  of them and up to `MOST_ROWS` rows, whose sums must fit beside it. What those add up from group to
+  group of columns waits in memory where registers are few.
 - One row takes each weight once, as it comes from memory: one multiply-add a cycle at most, so that
   four chains are enough.
 - What is read again for every tile of rows has to stay in the second cache level, and what a tile
@@ -134,21 +134,23 @@ class CostModel:
     def registers(self, linear: Linear, tile: Tile) -> int:
         """Return how many registers the innermost loop of a tile takes: sums and operands."""
         columns = tile.r // PANEL * self.panel
-        sums = tile.m * columns * linear.sums
-        if not linear.blocks:
-            return sums + min(tile.m, columns) + 1
-        # Without an instruction for dots, bytes become two registers of 16 bits.
-        apart = 2 if linear.integer and not self.machine.dots else 0
-        return sums + self.panel + apart + 1
+        operands = self._beside(linear) if linear.blocks else min(tile.m, columns) + 1
+        return tile.m * columns * linear.sums + operands
 
     @property
     def _step(self) -> int:
         return self.wishes.k or STEP
 
-    @property
-    def _half(self) -> int:
-        """Registers for sums."""
-        return self.machine.registers // 2
+    def _beside(self, linear: Linear) -> int:
+        """Return the registers of a panel's column, and of an element of a row, beside the sums."""
+        # Without an instruction for dots, bytes become two registers of 16 bits.
+        apart = 2 if linear.integer and not self.machine.dots else 0
+        return self.panel + apart + 1
+
+    def _fitting(self, linear: Linear) -> int:
+        """Return how many panels of a row, or rows of a panel, have room for their sums."""
+        room = self.machine.registers - self._beside(linear)
+        return max(1, room // (self.panel * linear.sums))
 
     def _few(self, linear: Linear) -> Tile:
         """One row, and four chains of it; programs read weights in blocks ahead of each other."""
@@ -157,15 +159,14 @@ class CostModel:
         if wished is None and linear.blocks:
             most = self._cached(most, 2.0 * linear.products * linear.depth * linear.weight)
         tiles = self._tiles(linear, most)
-        fitting = self._half // (self.panel * linear.sums)
+        fitting = self._fitting(linear)
         long = linear.blocks and linear.columns >= (self.wishes.long or LONG)
         at_once = 1 if long else _divisor(tiles, fitting if wished is None else tiles)
         return Tile(self.wishes.few_rows, tiles * PANEL, at_once * PANEL, self._step)
 
     def _blocks(self, linear: Linear) -> Tile:
         """One panel at a time, and as many rows as have room for their sums."""
-        fitting = max(1, self._half // (self.panel * linear.sums))
-        rows = self.wishes.rows or min(MOST_ROWS, fitting)
+        rows = self.wishes.rows or min(MOST_ROWS, self._fitting(linear))
         all_rows = self.wishes.all_rows or ALL_ROWS
         rows = min(rows, max(1, all_rows // linear.products))
         tiles = self._tiles(linear, (self.wishes.many or PANEL) // linear.products // PANEL)
@@ -189,7 +190,7 @@ class CostModel:
 
     def _square(self) -> tuple[int, int]:
         """Return the rows and panels of the tile that floats are multiplied fastest with."""
-        most = max(self._half, ENOUGH)
+        most = max(self.machine.registers // 2, ENOUGH)
         best = ((float("inf"), 0.0, 0), (1, 1))
         for rows in range(1, MOST_ROWS + 1):
             for panels in range(1, max(1, most // (rows * self.panel)) + 1):
