@@ -72,6 +72,7 @@ def test_a_worker_that_is_held_back_rests_and_comes_back() -> None:
     crew = Crew(lambda: 2, 0.0)
     now = run(crew, 0.0, (11, 0), HELD_BACK)
     assert crew.muster(now) == 1
+    assert crew.muster(now, everyone=True) == 2
     assert crew.muster(now + 0.09) == 1
     assert crew.muster(now + 0.11) == 2
 

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from lamina.errors import UnsupportedError
-from lamina.targets.base import Artifact, Executable
+from lamina.targets.base import Executable
 from lamina.targets.cpu.executable import CpuExecutable
-from lamina.targets.cpu.loading import load_artifact
 from lamina.targets.timeline import WAITING, Timeline, TracedCall, TracedStep, trace
 
 Load = Callable[..., CpuExecutable]
 X = np.ones(1000, np.float32)
-WEIGHTS = {"w": np.arange(1000, dtype=np.float32)}
 
 
 def traced(executable: CpuExecutable, steps: int) -> Timeline:
@@ -41,11 +39,8 @@ def programs(timeline: Timeline) -> list[Counter[int]]:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_every_program_of_every_call_is_noted_once(
-    load: Load, artifact: Callable[[str], Artifact], threads: int
-) -> None:
-    # Of its own: no worker rests because steps of other tests went badly.
-    executable = load_artifact(artifact("steps"), WEIGHTS, lambda: threads)
+def test_every_program_of_every_call_is_noted_once(load: Load, threads: int) -> None:
+    executable = load("steps", threads)
     first, second = programs(traced(executable, 2))
     assert first == second
     assert set(range(len(executable.plan.calls))) - set(first) == {3, 4}  # the other branch

@@ -44,8 +44,8 @@ class Crew:
         self._seconds = 0.0
         self._ended = now
 
-    def muster(self, now: float) -> int:
-        """Return how many workers a step that begins `now` is to have."""
+    def muster(self, now: float, *, everyone: bool = False) -> int:
+        """Return how many workers a step that begins `now` is to have: `everyone`, or who is up."""
         if now >= self._look_at:
             self._look_at = now + _LOOK_S
             most = self._allowed()
@@ -55,7 +55,7 @@ class Crew:
         if self._workers < self._most and now >= self._rested_at:
             self._workers += 1
             self._before = None
-        return self._workers
+        return self._most if everyone else self._workers
 
     def ran(self, began: float, ended: float, read: Read) -> None:
         """Note that a step took from `began` to `ended`, and judge the last ones if it is time."""

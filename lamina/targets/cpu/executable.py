@@ -157,7 +157,9 @@ class CpuSession:
     def run(self, inputs: Mapping[str, Array], *, fresh: bool = False) -> dict[str, Array]:
         """Run once on inputs by name; `fresh` makes outputs that the next call leaves alone."""
         arrays = self._in_order(inputs)
-        workers = self._crew.muster(perf_counter())
+        timeline = self._executable.timeline
+        # What is noted is compared with what all of them can do.
+        workers = self._crew.muster(perf_counter(), everyone=timeline is not None)
         if workers != self._step.workers:
             self._step.employ(workers)
         shapes = [array.shape for array in arrays]
@@ -172,11 +174,12 @@ class CpuSession:
             staged[...] = array
         began = perf_counter()
         try:
-            node = self._step.run(self._executable.hosts, self._executable.timeline)
+            node = self._step.run(self._executable.hosts, timeline)
         finally:
             for array, staged in self._staged:
                 array[...] = staged
-        self._crew.ran(began, perf_counter(), pool().cpu_times)
+        if timeline is None:
+            self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
         return dict(self._outputs)
