@@ -38,7 +38,8 @@ class DecomposeMathPass(ModulePass):
     """Kernels call no function of `FORMULAS` on floats of at most 32 bits but those `keep` names.
 
     Errors are at most 2 units in the last place of f32 (powf: 4; sin and cos: |x| <= 2^17), and
-    infinities, NaN, zeros and denormals are kept. f16 and bf16 go through f32; f64 stays.
+    infinities, NaN, zeros and denormals are kept. f16 and bf16 go through f32; f64 stays. A
+    `math.exp` with `lamina.nonpositive` has no operand above 0, and is 0 below 2^-126.
     """
 
     name = "decompose-math"
@@ -66,8 +67,10 @@ def _replace(op: Operation, constants: Constants) -> None:
         return
     assert block is not None
 
+    inherited = {k: v for k, v in op.attributes.items() if k != exponentials.NONPOSITIVE}
+
     def insert(new: Operation) -> SSAValue:
-        new.attributes |= op.attributes
+        new.attributes |= inherited
         block.insert_op_before(new, op)
         return new.results[0]
 
@@ -75,10 +78,16 @@ def _replace(op: Operation, constants: Constants) -> None:
     xs = list(op.operands)
     if element != f32:
         xs = [insert(tile.CastOp(x, f32)) for x in xs]
-    result = FORMULAS[type(op)](formula, *xs)
+    result = _formula(op)(formula, *xs)
     if element != f32:
         result = insert(tile.CastOp(result, element))
     result.name_hint = y.name_hint
     y.replace_all_uses_with(result)
     op.detach()
     op.erase()
+
+
+def _formula(op: Operation) -> Callable[..., SSAValue]:
+    if exponentials.NONPOSITIVE in op.attributes:
+        return exponentials.decay
+    return FORMULAS[type(op)]

@@ -34,6 +34,12 @@ EXP: Final[Polynomial] = (
 )  # fmt: skip
 """e^x where |x| <= ln 2, to 2^-26."""
 
+EXP_SHORT: Final[Polynomial] = (
+    1.0, 0.9999997019767761, 0.49999141693115234,
+    0.16667650640010834, 0.041898950934410095, 0.00828961469233036,
+)  # fmt: skip
+"""e^x where |x| <= ln 2 / 2, to 2^-23."""
+
 EXP2: Final[Polynomial] = (
     1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359562039375,
     0.009618503041565418, 0.0013390997191891074, 0.00015327802975662053,
@@ -85,6 +91,14 @@ ERFC_LOG2: Final[Polynomial] = (
 ERF_SMALL: Final = 0.95
 ERF_LARGE: Final = 4.0
 """From here on erf is 1 in f32."""
+
+NORMAL_TAIL_LOG2: Final[Polynomial] = (
+    -1.0, -1.1511268615722656, -0.4590255320072174, -0.05301257222890854,
+    0.007749335840344429, -0.0006195285823196173, -1.5523824004048947e-06, 3.198063723175437e-06,
+)  # fmt: skip
+"""log2((1 - erf(x / sqrt 2)) / 2), where x is in [0, `GELU_LARGE`]; to 2^-20 of the tail."""
+GELU_LARGE: Final = 6.0
+"""From here on gelu is x or 0 to 2^-26."""
 
 SIN: Final[Polynomial] = (-0.16666655242443085, 0.008332187309861183, -0.00019517906184773892)
 """(sin(x) / x - 1) / x^2 in x^2, where |x| <= pi / 4; sin to 2^-27."""

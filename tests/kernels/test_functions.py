@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32
+from xdsl.parser import Parser
 
 import lamina
 from lamina.dialects import nn
 from lamina.passes import polynomials
+from lamina.passes.decompose_math import decompose_functions
+from lamina.testing.kernels import context
 from lamina.testing.sheet import Sheet
 from lamina.testing.values import normal
 
@@ -62,10 +65,14 @@ ANGLES = np.arange(1, ANGLE / (HALF_PI / 2)) * (HALF_PI / 2)
 """All multiples of pi / 4: zeros, turning points, and where the quadrant changes."""
 
 
-@cache
 def native(name: str, level: str) -> Function:
+    return computed(FUNCTIONS[name][0], level)
+
+
+@cache
+def computed(make: Callable[[Any], Any], level: str) -> Function:
     sheet = Sheet()
-    sheet.compute("y", FUNCTIONS[name][0](sheet.given("x", f32, ["N"], normal)))
+    sheet.compute("y", make(sheet.given("x", f32, ["N"], normal)))
     compiled = lamina.compile(sheet.module, f"cpu{{features={level}}}", weights={})
     return lambda x: compiled(x=x)["y"]
 
@@ -152,3 +159,60 @@ def test_a_function_has_its_special_values(name: str, level: str) -> None:
 def test_a_circular_function_of_a_larger_angle_stays_within_one(name: str, level: str) -> None:
     x = around(np.logspace(5, 38.5, 4096), 1)
     assert (np.abs(native(name, level)(x)) <= 1).all()
+
+
+ACTIVATIONS: dict[str, tuple[Callable[[Any], Any], Function]] = {
+    "silu": (nn.SiluOp, lambda x: x / (1 + np.exp(-x))),
+    "gelu": (nn.GeluOp, lambda x: x * (1 + erf(x / math.sqrt(2))) / 2),
+    "gelu_tanh": (
+        lambda x: nn.GeluOp(x, approximate=True),
+        lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("level", SAMPLES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_of_any_float_is_near_its_value_in_float64(name: str, level: str) -> None:
+    make, exact = ACTIVATIONS[name]
+    x = np.concatenate([anywhere(name, SAMPLES[level]), np.float32(SPECIAL)])
+    x = np.concatenate([x, np.linspace(-12, 12, 1 << 16, dtype=np.float32)])
+    with np.errstate(all="ignore"):
+        expected = exact(x.astype(np.float64))
+        got = computed(make, level)(x).astype(np.float64)
+        error = np.abs(got - expected) / np.maximum(np.abs(expected), 1)
+    missing = np.isnan(expected)
+    assert np.array_equal(np.isnan(got), missing)
+    endless = np.isinf(expected.astype(np.float32))
+    assert np.array_equal(got[endless], expected[endless])
+    assert error[~missing & ~endless].max() <= 1e-6
+
+
+DECAY = """tile.kernel @k attributes {symbols = ["n"], grid = ["1"], access = ["read", "write"]} {
+^bb0(%x: memref<?xf32>, %y: memref<?xf32>, %n: index):
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  scf.for %i = %c0 to %n step %c16 {
+    %v = tile.load %x[%i] {shape = array<i64: 16>} : memref<?xf32> [index] -> vector<16xf32>
+    %e = math.exp %v {lamina.nonpositive} : vector<16xf32>
+    tile.store %e, %y[%i] {shape = array<i64: 16>} : vector<16xf32>, memref<?xf32> [index]
+  }
+  tile.return
+}"""
+
+
+@pytest.mark.parametrize("level", SAMPLES)
+def test_an_exponential_that_only_decays_is_near_its_value_in_float64(
+    level: str, run_native: Callable[..., Any]
+) -> None:
+    x = -np.abs(np.concatenate([around(STEPS, NEAR), anywhere("exp", SAMPLES[level])]))
+    kernel: Any = Parser(context(), DECAY).parse_module().body.block.first_op
+    decompose_functions(kernel)
+    got = np.zeros_like(x)
+    run_native(kernel, [x, got], {"n": len(x)}, None if level == "auto" else level)
+    with np.errstate(all="ignore"):
+        exact = np.exp(x.astype(np.float64))
+        error = np.abs(got - exact) / 2.0 ** (np.frexp(exact)[1] - 24)
+    assert error[x > -87].max() <= 2
+    assert (got[x < -87.7] == 0).all()
+    assert np.array_equal(np.isnan(got), np.isnan(x))

@@ -7,6 +7,9 @@ from xdsl.ir import SSAValue
 from lamina.passes import polynomials as p
 from lamina.passes.formulas.formula import Formula
 
+NONPOSITIVE = "lamina.nonpositive"
+"""Asserts of a `math.exp` that no operand is above 0; what is below 2^-126 may then become 0."""
+
 _BIASED = p.ROUND + 127.0
 """A sum with it has, in its low bits, the exponent field of a power of two."""
 
@@ -22,6 +25,15 @@ def exp(f: Formula, x: SSAValue) -> SSAValue:
     r = f.fma(m, -2 * p.LN2_LOW, f.fma(m, -2 * p.LN2_HIGH, x))
     scale = f.power_of_two(rounded)
     return f.mul(f.mul(f.polynomial(r, p.EXP), scale), scale)
+
+
+def decay(f: Formula, x: SSAValue) -> SSAValue:
+    """e^x of x <= 0, 0 below 2^-126.5: the bits of 2^-127 are those of 0."""
+    x = f.at_least(x, -127 * p.LN2)
+    rounded = f.fma(x, p.INVERSE_LN2, _BIASED)
+    n = f.sub(rounded, _BIASED)
+    r = f.fma(n, -p.LN2_LOW, f.fma(n, -p.LN2_HIGH, x))
+    return f.mul(f.polynomial(r, p.EXP_SHORT), f.power_of_two(rounded))
 
 
 def exp2(f: Formula, x: SSAValue) -> SSAValue:

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    UnitAttr,
     VectorType,
     f32,
 )
@@ -19,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from lamina.dialects import tile
 from lamina.dialects.dims import Atom, Dim
+from lamina.passes.formulas.exponentials import NONPOSITIVE
 
 Body = Callable[..., Sequence[SSAValue]]
 
@@ -97,6 +99,10 @@ class Emit:
             self._constants[key] = self._hoist(tile.SplatOp(scalar, shape))
         return self._constants[key]
 
+    def scratch(self, kind: Attribute, shape: Sequence[int]) -> SSAValue:
+        """Return memory of the program, a memref."""
+        return self._hoist(tile.ScratchOp(kind, shape))
+
     def extent(self, dim: Dim | int) -> SSAValue:
         """Return an extent as an index, computed once at the head of the kernel."""
         dim = Dim.of(dim)
@@ -170,6 +176,12 @@ class Emit:
         """Return `a * b + c`, rounded once."""
         return self.add(math.FmaOp(a, b, c))
 
+    def decay(self, x: SSAValue) -> SSAValue:
+        """Return e^x of an x <= 0; what is below 2^-126 may be 0."""
+        op = math.ExpOp(x)
+        op.attributes[NONPOSITIVE] = UnitAttr()
+        return self.add(op)
+
     def cast(self, x: SSAValue, kind: Attribute, *, unsigned: bool = False) -> SSAValue:
         """Return `x` with elements of another type; the same type is free."""
         if tile.element_of(x.type) == kind:
@@ -213,14 +225,24 @@ class Emit:
         self.block.add_op(op)
         return list(op.results)
 
-    def when(self, condition: SSAValue, body: Callable[[], None]) -> None:
+    def when(
+        self,
+        condition: SSAValue,
+        body: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
         """Append `if condition` without results."""
+        then = self._branch(body)
+        other = [] if otherwise is None else [self._branch(otherwise)]
+        self.block.add_op(scf.IfOp(condition, [], [then], other))
+
+    def _branch(self, body: Callable[[], None]) -> Block:
         block = Block()
         outer, self.block, memo = self.block, block, dict(self._memo)
         body()
         block.add_op(scf.YieldOp())
         self.block, self._memo = outer, memo
-        self.block.add_op(scf.IfOp(condition, [], [block]))
+        return block
 
     def less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Return `a < b` of indices as i1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.decompose_math import FORMULAS
-from lamina.passes.formulas import exponentials
+from lamina.passes.formulas import activations, exponentials
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
@@ -71,15 +72,25 @@ def _unary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     return tiles.emit.add(_known(UNARY[type(op)], x)(x))
 
 
-@rule(nn.SigmoidOp)
-def _sigmoid(tiles: Tiles, op: nn.SigmoidOp, index: Index, _: SSAValue) -> SSAValue:
-    """No chain of `math` functions is as near as a formula of its own."""
-    emit, x = tiles.emit, tiles.tile_of(op.x, index)
+@rule(nn.SigmoidOp, nn.SiluOp, nn.GeluOp)
+def _activation(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
+    """A formula of its own is nearer, or shorter, than a chain of `math` functions."""
+    emit, x = tiles.emit, tiles.tile_of(op.operands[0], index)
     kind = tile.element_of(x.type)
     if kind == f64:
-        raise LoweringError("nn.sigmoid of f64 has no formula")
+        raise LoweringError(f"{op.name} of f64 has no formula")
     formula = Formula(emit.add, Constants(emit.entry), tile.shape_of(x.type))
-    return emit.cast(exponentials.sigmoid(formula, emit.cast(x, f32)), kind)
+    return emit.cast(_formula_of(op)(formula, emit.cast(x, f32)), kind)
+
+
+def _formula_of(op: Operation) -> Callable[[Formula, SSAValue], SSAValue]:
+    match op:
+        case nn.SiluOp():
+            return activations.silu
+        case nn.GeluOp():
+            return activations.gelu if op.approximate is None else activations.gelu_tanh
+        case _:
+            return exponentials.sigmoid
 
 
 def _known(function: type[Any], x: SSAValue) -> type[Any]:

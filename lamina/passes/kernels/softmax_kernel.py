@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
@@ -51,7 +51,7 @@ class _Builder:
         largest = self._fold(arith.MaximumfOp, float("-inf"), read)
 
         def power(i: SSAValue) -> SSAValue:
-            return emit.add(math.ExpOp(emit.binary(arith.SubfOp, read(i), largest)))
+            return emit.decay(emit.binary(arith.SubfOp, read(i), largest))
 
         total = self._fold(arith.AddfOp, 0.0, power)
         part = emit.binary(arith.DivfOp, emit.full(1.0, f32, [width]), total)
