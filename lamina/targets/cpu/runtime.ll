@@ -1,5 +1,5 @@
 ; The CPU runtime: worker threads, barriers, and the walker of plans. What differs between
-; platforms (@pause, @wait, @wake, @clock, @enter_float_mode, @leave_float_mode) is added by
+; platforms (@pause, @settle, @wait, @wake, @clock, @enter_float_mode, @leave_float_mode) is added by
 ; runtime.py; step.py and pool.py lay memory out as it is here.
 
 ; One step: the tables of its plan, and what the workers share while they walk it.
@@ -441,6 +441,7 @@ tail:
   %more = icmp ult i64 %at.next, %to
   br i1 %more, label %head, label %done
 done:
+  call void @settle()
   ret void
 }
 

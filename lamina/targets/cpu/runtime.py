@@ -189,6 +189,14 @@ define internal void @pause() alwaysinline {
   ret void
 }
 
+declare void @llvm.x86.sse.sfence()
+
+; Stores past the caches are seen by others before what follows.
+define internal void @settle() alwaysinline {
+  call void @llvm.x86.sse.sfence()
+  ret void
+}
+
 ; Denormals are kept and results rounded to nearest, whatever the caller has chosen.
 define internal i64 @enter_float_mode() {
   %word = alloca i32
@@ -216,6 +224,11 @@ declare void @llvm.aarch64.set.fpcr(i64)
 
 define internal void @pause() alwaysinline {
   call void @llvm.aarch64.hint(i32 1)
+  ret void
+}
+
+; Barriers order stores past the caches as they do all others.
+define internal void @settle() alwaysinline {
   ret void
 }
 
