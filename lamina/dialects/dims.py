@@ -189,6 +189,7 @@ def product(dims: tuple[Dim, ...]) -> Dim:
     return total
 
 
+@lru_cache(maxsize=4096)
 def _constant(value: int) -> Dim:
     return Dim({(): value}, {})
 

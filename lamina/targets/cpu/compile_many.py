@@ -63,8 +63,17 @@ class Compiler:
         self._texts.append(text)
         self._size += len(text)
         if len(self._threads) < min(self._processes, self._size // self._worth):
-            self._threads.append(threading.Thread(target=self._delegate))
-            self._threads[-1].start()
+            self._start()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._delegate, name="lamina-compiler")
+        try:
+            thread.start()
+        except RuntimeError:
+            # There may be no more threads.
+            self._processes = len(self._threads)
+        else:
+            self._threads.append(thread)
 
     def objects(self) -> list[bytes]:
         """Return the object code of each module; LoweringError if LLVM refuses one."""

@@ -19,6 +19,7 @@ from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_ker
 from lamina.targets.cpu.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.threads import default_threads
+from lamina.targets.module_text import ModuleText
 from lamina.targets.signature import signature_of
 
 ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
@@ -77,7 +78,7 @@ def _kernels(module: ModuleOp, features: CpuFeatures, nodes: NodeTable) -> Itera
 def _part(module: ModuleOp, names: frozenset[str]) -> bytes:
     """Return the text of a module of the symbols `names` alone, empty if there are none."""
     kept = [op.clone() for op in module.ops if _symbol(op) in names]
-    return str(ModuleOp(kept)).encode() if kept else b""
+    return ModuleText.of(ModuleOp(kept)) if kept else b""
 
 
 def _symbol(op: Operation) -> str | None:

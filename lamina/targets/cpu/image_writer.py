@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
@@ -32,13 +33,18 @@ class ImageWriter:
         self._thread = threading.Thread(target=self._keep, name="lamina-image-writer")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        # Where there may be no more threads, all is written at the end.
+        with suppress(RuntimeError):
+            self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._given_up = kind is not None
         self._made.put(None)
-        self._thread.join()
+        if self._thread.ident is None:
+            self._keep()
+        else:
+            self._thread.join()
         if self._failed is not None:
             reason = self._failed.strerror
             warnings.warn(f"{self._path}: cannot be kept: {reason}", stacklevel=2)

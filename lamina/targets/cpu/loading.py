@@ -82,11 +82,11 @@ def _check_host(artifact: Artifact) -> None:
 def _hosts(plan: Plan, text: bytes) -> list[HostRun]:
     if not plan.hosts:
         return []
-    from lamina.dialects.text import parse_module
     from lamina.targets.known import KNOWN
+    from lamina.targets.module_text import module_of
     from lamina.targets.reference.interpreter import Program
 
-    module = parse_module(KNOWN.context(), text.decode(), "the artifact's host calls")
+    module = module_of(text, "the artifact's host calls")
     program = Program(KNOWN.meanings(), module)
     return [_host(program, plan, call) for call in plan.hosts]
 

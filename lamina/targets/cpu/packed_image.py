@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from lamina.errors import FormatError
+from lamina.errors import FormatError, InputError
 from lamina.targets.cpu.memory import (
     ALIGNMENT,
     Array,
@@ -85,8 +85,8 @@ def read_image(path: Path, key: str, layout: Layout) -> Array | None:
     try:
         with path.open("rb") as file:
             _check(file.read(START), os.fstat(file.fileno()).st_size, key, layout)
-            if reads_into_huge_pages(layout.size):
-                return _read(file.fileno(), layout.size)
+            if (room := _room(layout.size)) is not None:
+                return _read(file.fileno(), room)
             mapping = mmap.mmap(file.fileno(), START + layout.size, access=mmap.ACCESS_READ)
     except _Stale:
         return None
@@ -115,10 +115,17 @@ def _check(start: bytes, size: int, key: str, layout: Layout) -> None:
         raise _Stale
 
 
-def _read(descriptor: int, size: int) -> Array:
-    image = allocate(size)
+def _room(size: int) -> Array | None:
+    """Return memory to read an image into, None where it is to be mapped."""
+    try:
+        return allocate(size) if reads_into_huge_pages(size) else None
+    except InputError:
+        return None
+
+
+def _read(descriptor: int, image: Array) -> Array:
     view, at = image.data, 0
-    while at < size:
+    while at < len(view):
         count = os.preadv(descriptor, [view[at : at + _CHUNK]], START + at)
         if count == 0:
             raise FormatError("was cut short")

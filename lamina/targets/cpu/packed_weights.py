@@ -76,13 +76,12 @@ def _pack(
     made: Callable[[int], None] = lambda _: None,
 ) -> None:
     """Fill the arrays of a layout; `made` hears the number of each that is ready."""
-    from lamina.dialects.text import parse_module
-    from lamina.targets.known import KNOWN
+    from lamina.targets.module_text import module_of
     from lamina.targets.reference.prepare import prepare as results
 
     numbers = {spec.name: number for number, spec in enumerate(layout.specs)}
     places = {name: arrays[number] for name, number in numbers.items()}
-    module = parse_module(KNOWN.context(), prepare.decode(), "the artifact's @prepare")
+    module = module_of(prepare, "the artifact's @prepare")
     for name, array in results(module, weights, places):
         place = places.pop(name, None)
         if place is None:
