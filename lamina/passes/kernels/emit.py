@@ -233,7 +233,7 @@ class Emit:
     ) -> None:
         """Append `if condition` without results."""
         then = self._branch(body)
-        other = [] if otherwise is None else [self._branch(otherwise)]
+        other = None if otherwise is None else [self._branch(otherwise)]
         self.block.add_op(scf.IfOp(condition, [], [then], other))
 
     def _branch(self, body: Callable[[], None]) -> Block:
