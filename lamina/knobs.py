@@ -23,7 +23,8 @@ class Knob:
 CACHE: Final = Knob(
     "LAMINA_CACHE",
     "$XDG_CACHE_HOME/lamina, else ~/.cache/lamina",
-    "the folder for fetched models, compiled artifacts, packed weights and failure bundles",
+    "the folder for fetched models, compiled artifacts, packed weights, measured schedules and "
+    "failure bundles",
 )
 DISK_CACHE: Final = Knob(
     "LAMINA_DISK_CACHE", "on", "off: compiled artifacts and packed weights are not kept on disk"

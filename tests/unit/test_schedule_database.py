@@ -28,6 +28,8 @@ from lamina.passes.schedules.database import (
 from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.neighbours import all_neighbours
 from lamina.passes.schedules.scheduled import scheduled_groups
+from lamina.targets.cpu.features import detect
+from lamina.targets.cpu.schedules import machine_of
 
 MACHINE = Machine(cpu="a machine of tests")
 KEY = "linear many f32 K=32 N=96: dot_general"
@@ -161,16 +163,27 @@ def test_without_a_cache_folder_nothing_is_kept(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_measured_schedules_make_other_artifacts() -> None:
-    target = resolve_target("cpu")
-    machine = target.passes()[schedule_place(target)].machine  # type: ignore[attr-defined]
+    target, machine = resolve_target("cpu"), machine_of(detect())
     before = target.host()
     keep_schedules(machine, {KEY: measured()})
     assert target.host() != before
     assert resolve_target("cpu{tuned=false}").host() == before
 
 
-def schedule_place(target) -> int:
-    return [each.name for each in target.passes()].index("schedule-groups")
+HOST = """
+import sys
+from lamina.targets.cpu.target import CpuTarget
+CpuTarget().host()
+print([name for name in sys.modules if name.startswith("xdsl")])
+"""
+
+
+def test_what_was_measured_is_told_apart_without_the_compiler() -> None:
+    machine = machine_of(detect())
+    keep_schedules(machine, {KEY: measured()})
+    command = [sys.executable, "-c", HOST]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def floats(body: Body) -> SSAValue:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
 from lamina.dialects import nn
 from lamina.dialects.quant import ROWS
@@ -63,13 +63,25 @@ class Choice:
 
     def default(self, group: nn.GroupOp, *, few: bool) -> Numbers | None:
         """Return what the cost model gives a group, None for one that takes no schedule."""
-        if group.anchor.data == "dot":
-            tile = self.model.dot()
-            return {"m": tile.m, "n": tile.n}
-        if group.anchor.data != "linear":
-            return None
-        tile = self.model.linear(linear_of(group, few=few))
-        return {"m": tile.m, "n": tile.n, "r": tile.r, "k": tile.k}
+        rule = DEFAULTS.get(group.anchor.data)
+        return None if rule is None else rule(self.model, group, few)
+
+
+def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
+    tile = model.linear(linear_of(group, few=few))
+    return {"m": tile.m, "n": tile.n, "r": tile.r, "k": tile.k}
+
+
+def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
+    tile = model.dot()
+    return {"m": tile.m, "n": tile.n}
+
+
+DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers]]] = {
+    "linear": _linear,
+    "dot": _dot,
+}
+"""The anchors whose kernels take a schedule, and what the model gives each."""
 
 
 def check_fit(group: nn.GroupOp, numbers: Numbers) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from math import prod
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -19,9 +19,6 @@ from lamina.passes.kernels.column_tiles import tile_counts
 from lamina.passes.kernels.dot_kernel import Roles
 from lamina.passes.kernels.linear_kernel import Product, is_linear, is_unpacked, shape_of
 from lamina.passes.schedules.cost_model import Linear
-
-ANCHORS = ("linear", "dot")
-"""The anchors whose kernels take a schedule."""
 
 
 def linear_of(group: nn.GroupOp, *, few: bool) -> Linear:
@@ -56,15 +53,28 @@ def class_of(group: nn.GroupOp, *, few: bool) -> str | None:
     `linear few int4/32+offset K=576 N=1536: rms_norm quantize linear*2 silu mul quantize`.
     """
     anchor, ops = group.anchor.data, body_ops(group)
-    if anchor not in ANCHORS:
-        return None
-    if anchor == "dot":
-        dots = [_dot(op) for op in ops if isinstance(op, nn.DotGeneralOp)]
-        return f"dot {dots[0]}: {_names(ops)}"
+    rule = _FORMS.get(anchor)
+    return None if rule is None else f"{anchor} {rule(ops, few)}: {_names(ops)}"
+
+
+def _linear_form(ops: Sequence[Operation], few: bool) -> str:
     op = _products(ops)[0]
     shape = shape_of(op)
-    rows = "few" if few else "many"
-    return f"linear {rows} {_form(op)} K={shape.depth} N={shape.columns}: {_names(ops)}"
+    return f"{'few' if few else 'many'} {_form(op)} K={shape.depth} N={shape.columns}"
+
+
+def _dot_form(ops: Sequence[Operation], few: bool) -> str:
+    """Return the operands' extents, K marked."""
+    op = next(op for op in ops if isinstance(op, nn.DotGeneralOp))
+    operands = zip((op.a, op.b), Roles.of(op).contract, strict=True)
+    return " x ".join(_shape(value.type, k) for value, k in operands)
+
+
+_FORMS: Final[dict[str, Callable[[Sequence[Operation], bool], str]]] = {
+    "linear": _linear_form,
+    "dot": _dot_form,
+}
+"""What a class says of the product, for each anchor whose kernels take a schedule."""
 
 
 def _products(ops: Sequence[Operation]) -> list[Product]:
@@ -110,13 +120,6 @@ def _blocks(op: quant.LinearOp | quant.DequantizeOp) -> str:
     scale = str(_tensor(op.w[1].type).get_element_type())
     wide = "" if scale == "f16" else f" {scale}"
     return f"int{op.bits}/{op.group}{wide}{'+offset' * op.has_offset}"
-
-
-def _dot(op: nn.DotGeneralOp) -> str:
-    """Return an operand's extents, K marked, and which way the other lies."""
-    contract = Roles.of(op).contract
-    operands = zip((op.a, op.b), contract, strict=True)
-    return " x ".join(_shape(value.type, k) for value, k in operands)
 
 
 def _shape(type: Attribute, contracted: int) -> str:
