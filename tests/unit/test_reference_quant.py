@@ -101,6 +101,17 @@ def test_a_byte_holds_the_low_and_the_high_group_of_a_pair() -> None:
     assert np.count_nonzero(q) == 1
 
 
+@pytest.mark.parametrize(("format", "bits"), [("q5_1", 8), ("q4_1", 4)])
+def test_a_weight_packed_in_pieces_is_that_packed_at_once(
+    monkeypatch: pytest.MonkeyPatch, format: str, bits: int
+) -> None:
+    rows, _ = weight(format)
+    whole = packed(format, rows, bits)
+    monkeypatch.setattr("lamina.targets.reference.quant._AT_ONCE", 1)
+    for part, piecewise in zip(whole, packed(format, rows, bits), strict=True):
+        np.testing.assert_array_equal(piecewise, part)
+
+
 def test_rows_are_padded_with_zeros() -> None:
     for part in packed("q4_1", weight("q4_1")[0], 4):
         lanes = part.swapaxes(2, 3)[1, :, 3:] if part.ndim == 5 else part[1, :, 3:]
