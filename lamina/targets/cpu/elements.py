@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from lamina.errors import LoweringError
@@ -60,6 +61,7 @@ F64: Final = Element("f64", "double", 64, floating=True)
 ELEMENTS: Final = {e.name: e for e in (I1, I8, I16, I32, I64, INDEX, F16, BF16, F32, F64)}
 
 
+@lru_cache(maxsize=1024)
 def element(type: Attribute) -> Element:
     """Return the element of a scalar, vector or memref type; LoweringError if it is unknown."""
     from lamina.dialects.tile import element_of

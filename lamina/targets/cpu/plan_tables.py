@@ -7,7 +7,7 @@ Every address is a *base* (0, the arena, or an array of the call) plus a value.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -107,8 +107,8 @@ class Plan:
 
     def to_bytes(self) -> bytes:
         """Return the plan as UTF-8 JSON."""
-        fields = {"version": _VERSION, **asdict(self)}
-        return json.dumps(fields, separators=(",", ":")).encode()
+        fields = {"version": _VERSION, **vars(self)}
+        return json.dumps(fields, separators=(",", ":"), default=vars).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> Plan:
