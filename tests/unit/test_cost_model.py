@@ -150,4 +150,9 @@ def test_cache_sizes_are_read_from_the_system(tmp_path) -> None:
 
 def test_cache_sizes_that_nobody_says_are_those_of_most_machines(tmp_path) -> None:
     assert cache_sizes(tmp_path / "nowhere") == CacheSizes()
+    said = (("1", "Data", "0K"), ("2", "Unified", "4096M"))
+    assert cache_sizes(cache_folder(tmp_path, *said)) == CacheSizes()
+
+
+def test_a_cache_size_that_is_no_number_is_none(tmp_path) -> None:
     assert cache_sizes(cache_folder(tmp_path, ("1", "Data", "many"))) == CacheSizes()

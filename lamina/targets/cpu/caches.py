@@ -10,6 +10,7 @@ from typing import Final
 _FOLDER: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20}
 _DATA: Final = ("Data", "Unified")
+_BELIEVED: Final = range(4 << 10, (16 << 20) + 1)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def cache_sizes(folder: Path = _FOLDER) -> CacheSizes:
                 found[f"l{level}"] = _bytes(size)
     except (OSError, ValueError):
         return CacheSizes()
-    return CacheSizes(**{name: size for name, size in found.items() if size})
+    return CacheSizes(**{name: size for name, size in found.items() if size in _BELIEVED})
 
 
 def _bytes(text: str) -> int:
