@@ -8,9 +8,9 @@ from kernel_text import parse
 
 from lamina.errors import InputError, LoweringError
 from lamina.passes.decompose_math import decompose_functions
-from lamina.targets.cpu.compile_many import compile_many
 from lamina.targets.cpu.features import CpuFeatures, detect, levels
 from lamina.targets.cpu.jit import assembly, compile_text
+from lamina.targets.cpu.kernel_compiler import KernelCompiler
 from lamina.targets.cpu.lowering import NodeTable, emit_kernel
 from lamina.testing.kernels import ZOO, read_kernel
 
@@ -135,27 +135,34 @@ def test_no_kernel_calls_anything(case, level):
     ]
 
 
+def compiled(texts: list[str], features: CpuFeatures, processes: int) -> list[bytes]:
+    with KernelCompiler(features, processes) as compiler:
+        for text in texts:
+            compiler.add(text)
+        return compiler.objects()
+
+
 def test_many_kernels_compile_alike_in_one_process_and_in_two():
     features = detect()
     texts = [emitted(text, features) for text in (FLOATS, BYTES)]
     padded = [text + ";" * 150_000 for text in texts]
     alone = [compile_text(text, features) for text in texts]
-    assert compile_many(padded, features, 2) == alone
-    assert compile_many(padded, features, 0) == alone
+    assert compiled(padded, features, 2) == alone
+    assert compiled(padded, features, 0) == alone
 
 
 def test_a_text_that_llvm_refuses_is_an_error_in_every_process():
     wrong = "define void @f() { ret i32 %missing }" + ";" * 300_000
     with pytest.raises(LoweringError, match="LLVM refuses"):
-        compile_many([wrong, wrong, wrong], detect(), 2)
+        compiled([wrong, wrong, wrong], detect(), 2)
 
 
 def test_a_child_that_cannot_start_costs_only_time(monkeypatch):
     features = detect()
     texts = [emitted(text, features) + ";" * 150_000 for text in (FLOATS, BYTES)]
-    expected = compile_many(texts, features, 0)
+    expected = compiled(texts, features, 0)
     monkeypatch.setattr("sys.executable", "/nonexistent/python")
-    assert compile_many(texts, features, 2) == expected
+    assert compiled(texts, features, 2) == expected
 
 
 def test_a_level_is_known_by_name_and_needs_its_machine():

@@ -12,9 +12,9 @@ from xdsl.ir import Operation
 import lamina
 from lamina.dialects.tile import KernelOp
 from lamina.targets.base import Artifact
-from lamina.targets.cpu.compile_many import Compiler
 from lamina.targets.cpu.features import CpuFeatures
 from lamina.targets.cpu.jit import assembly
+from lamina.targets.cpu.kernel_compiler import KernelCompiler
 from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_kernel
 from lamina.targets.cpu.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
@@ -33,7 +33,8 @@ def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifac
     nodes = NodeTable()
     codes: list[KernelCode] = []
     # What is compiled elsewhere meanwhile takes neither time nor memory of this process.
-    with Compiler(features, max(1, min(_MOST_PROCESSES, default_threads() - 1))) as compiler:
+    processes = max(1, min(_MOST_PROCESSES, default_threads() - 1))
+    with KernelCompiler(features, processes) as compiler:
         for code in _kernels(module, features, nodes):
             compiler.add(code.text)
             codes.append(code)

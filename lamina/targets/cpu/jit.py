@@ -1,4 +1,4 @@
-"""From LLVM IR text to addresses: compiling, alone or in several processes, and loading."""
+"""From LLVM IR text to addresses: compiling and loading."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from lamina.targets.cpu.binding import llvm
 from lamina.targets.cpu.codegen import assembly, compile_text, initialise, optimised
-from lamina.targets.cpu.compile_many import compile_many
 
 if TYPE_CHECKING:
     from llvmlite.binding import LLJIT, ResourceTracker
 
-__all__ = ["LoadedCode", "assembly", "compile_many", "compile_text", "load_object", "optimised"]
+__all__ = ["LoadedCode", "assembly", "compile_text", "load_object", "optimised"]
 
 
 def load_object(code: bytes, names: Sequence[str], *, libc: bool = False) -> LoadedCode:

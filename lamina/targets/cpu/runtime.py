@@ -71,13 +71,13 @@ def runtime_under_way() -> Generator[None]:
 
     The memory that LLVM takes is that process's then.
     """
-    from lamina.targets.cpu.compile_many import Compiler
+    from lamina.targets.cpu.kernel_compiler import KernelCompiler
 
     features = detect("generic")
     if _kept(features) is not None:
         yield
         return
-    with Compiler(features, processes=1, worth=1) as compiler:
+    with KernelCompiler(features, processes=1, worth=1) as compiler:
         compiler.add(runtime_text(features))
         yield
         _keep(features, *compiler.objects())

@@ -1,4 +1,4 @@
-"""Many kernels compiled by several processes: LLVM's Python binding has one lock in each."""
+"""Kernels compiled by other processes: LLVM takes much memory, and its binding has one lock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence, Sized
+from collections.abc import Generator, Iterator, Sized
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from os.path import abspath
@@ -28,7 +28,7 @@ _PATIENCE: Final = 5.0
 """Seconds that a child has to leave after its input was closed."""
 
 
-class Compiler:
+class KernelCompiler:
     """Compiles LLVM modules in other processes, while the caller makes more of them.
 
     A process is started once there is work for it, up to `processes` of them. One that cannot be
@@ -118,14 +118,6 @@ class Compiler:
             pass
         finally:
             self._done.put(None)
-
-
-def compile_many(texts: Sequence[str], features: CpuFeatures, processes: int) -> list[bytes]:
-    """Return the object code of each LLVM module; see `Compiler`."""
-    with Compiler(features, processes) as compiler:
-        for text in texts:
-            compiler.add(text)
-        return compiler.objects()
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
