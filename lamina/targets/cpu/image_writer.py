@@ -30,7 +30,8 @@ class ImageWriter:
         self._made: SimpleQueue[int | None] = SimpleQueue()
         self._failed: OSError | None = None
         self._given_up = False
-        self._thread = threading.Thread(target=self._keep, name="lamina-image-writer")
+        # An interrupt that comes right after its start must not leave the process waiting for it.
+        self._thread = threading.Thread(target=self._keep, name="lamina-image-writer", daemon=True)
 
     def __enter__(self) -> Self:
         # Where there may be no more threads, all is written at the end.

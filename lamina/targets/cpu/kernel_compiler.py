@@ -66,7 +66,8 @@ class KernelCompiler:
             self._start()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._delegate, name="lamina-compiler")
+        # An interrupt that comes right after its start must not leave the process waiting for it.
+        thread = threading.Thread(target=self._delegate, name="lamina-compiler", daemon=True)
         try:
             thread.start()
         except RuntimeError:
