@@ -274,7 +274,7 @@ class ProgramIdOp(IRDLOperation):
 
 
 class _Access(IRDLOperation):
-    """What `load` and `store` share: where in a memref a tile lies.
+    """What `load`, `store` and `prefetch` share: where in a memref a tile lies.
 
     Dimension d of the tile has `shape[d]` elements at `at[d] + step[d]*i`, or at the indices of a
     vector `at[d]`. Dimensions in `zip` take their index vectors together: the first of them has
@@ -351,8 +351,7 @@ class _Access(IRDLOperation):
 class LoadOp(_Access):
     """The elements of a tile, row by row, in a vector (or scalar) of as many elements.
 
-    Outside the bounds an element is `pad`, 0 if absent. `ahead` is a hint: what lies so many bytes
-    behind each element, if anything does, will be read before long.
+    Outside the bounds an element is `pad`, 0 if absent.
 
     %t = tile.load %x[%i, %c0] limit [%n] {shape = array<i64: 4, 16>,
          limit_dims = array<i64: 0>} : memref<?x16xf32> [index, index] -> vector<4x16xf32>
@@ -361,7 +360,6 @@ class LoadOp(_Access):
     name = "tile.load"
 
     pad = opt_prop_def(FloatAttr | IntegerAttr)
-    ahead = opt_prop_def(IntegerAttr[IntegerType])
     y = result_def()
 
     assembly_format = (
@@ -381,16 +379,37 @@ class LoadOp(_Access):
         step: Sequence[int] = (),
         in_bounds: Sequence[int] = (),
         pad: FloatAttr[Any] | IntegerAttr[Any] | None = None,
-        ahead: int = 0,
     ) -> None:
         operands, properties = _access_parts(x, at, shape, limits, zip, step, in_bounds)
         properties |= {"pad": pad} if pad is not None else {}
-        properties |= {"ahead": IntegerAttr(ahead, 64)} if ahead else {}
         super().__init__(operands=operands, properties=properties, result_types=[result])
 
     def verify_(self) -> None:
         """Check subscripts, bounds and the result's size."""
         self._verify_access(self.y.type)
+
+
+@irdl_op_definition
+class PrefetchOp(_Access):
+    """A hint that a tile will be loaded before long; elements outside the bounds do not matter.
+
+    tile.prefetch %x[%i, %c0] {shape = array<i64: 4, 16>} : memref<?x16xf32> [index, index]
+    """
+
+    name = "tile.prefetch"
+
+    assembly_format = (
+        "$x `[` $at `]` (`limit` `[` $limit^ `]`)? attr-dict `:` type($x) `[` type($at) `]`"
+    )
+
+    def __init__(self, x: SSAValue, at: Sequence[SSAValue], shape: Sequence[int]) -> None:
+        operands, properties = _access_parts(x, at, shape, None, (), (), ())
+        super().__init__(operands=operands, properties=properties)
+
+    def verify_(self) -> None:
+        """Check subscripts and bounds."""
+        element = cast("MemRefType[Any]", self.x.type).element_type
+        self._verify_access(VectorType(element, self.tile_shape))
 
 
 @irdl_op_definition
@@ -881,6 +900,7 @@ OPS: list[type[Operation]] = [
     JoinOp,
     KernelOp,
     LoadOp,
+    PrefetchOp,
     ProgramIdOp,
     ReduceOp,
     ReshapeOp,

@@ -13,8 +13,8 @@ from lamina.dialects.tensors import extents, tensor
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import ModelConfig
 
-PAGE = 16
-"""Positions in a page of a pool."""
+PAGE = 64
+"""Positions in a page of a pool: what is read in one stream, and scored at once."""
 
 _INPUTS: dict[str, tuple[str, ...]] = {
     "tokens": ("T",),

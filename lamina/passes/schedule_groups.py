@@ -28,7 +28,8 @@ _COLUMNS = ("many", "few", "written", "float_columns", "long")
 @dataclass(frozen=True)
 class ScheduleGroupsPass(ModulePass):
     """Every product has a schedule: a tile's rows `m` and columns `n`, its columns in registers
-    at once `r`, and columns of K at once `k`.
+    at once `r`, and columns of K at once `k`; bands of `b` columns are gone through for some rows
+    before the next.
 
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
     and whether it has `dots` of 8-bit numbers, by the cost model of `passes/schedules`. With

@@ -116,11 +116,11 @@ def test_only_an_aligned_store_goes_past_the_cache(width, streams):
 @needs_zmm
 def test_what_will_be_read_is_asked_for_ahead():
     features = detect("avx512")
-    text = STREAM.format(width=16).replace(
-        "{shape = array<i64: 1, 16>,", "{ahead = 4096 : i64, shape = array<i64: 1, 16>,", 1
-    )
+    hint = "tile.prefetch %x[%i, %c0] {shape = array<i64: 2, 48>} : memref<?x64xf32> [index, index]"
+    text = STREAM.format(width=64).replace("  tile.return", f"  {hint}\n  tile.return")
     listing = assembly(emitted(text, features), features)
-    assert re.search(r"prefetcht1\s+4096\(", listing)
+    lines = [int(at or 0) for at in re.findall(r"prefetcht1\s+(\d*)\(", listing)]
+    assert lines == [0, 64, 128, 256, 320, 384]
 
 
 @pytest.mark.parametrize("level", levels())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from kernel_text import DTYPES, WIDTHS, numbers, parse
 
+from lamina.targets.cpu.memory import empty
 from lamina.targets.reference.kernel import run_kernel
 
 
@@ -152,3 +153,46 @@ def test_a_left_operand_is_not_read_again_once_its_memory_changed(level, run_nat
     rng = np.random.default_rng(6)
     a, b = (rng.integers(-4, 5, s).astype(np.float32) for s in ((4, 8), (8, 16)))
     both(run_native, OUTER_LEFT, [a, b, np.zeros((4, 16), np.float32)], {"n": 3}, level)
+
+
+HINTED = """tile.kernel @k attributes {symbols = ["n"], grid = ["n"], access = ["read", "write"]} {
+^bb0(%x: memref<?x5xf32>, %y: memref<?x5xf32>, %n: index):
+  %c0 = arith.constant 0 : index
+  %far = arith.constant 1000000000 : index
+  %i = tile.program_id {dim = 0 : i64}
+  tile.prefetch %x[%far, %c0] {shape = array<i64: 2, 5>} : memref<?x5xf32> [index, index]
+  %v = tile.load %x[%i, %c0] {shape = array<i64: 1, 5>} : memref<?x5xf32> [index, index] -> vector<5xf32>
+  tile.store %v, %y[%i, %c0] {shape = array<i64: 1, 5>} : vector<5xf32>, memref<?x5xf32> [index, index]
+  tile.return
+}"""
+
+
+@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_hint_may_be_wrong(rows, level, run_native):
+    x = numbers(np.random.default_rng(3), "f32", (rows, 5))
+    both(run_native, HINTED, [x, np.zeros_like(x)], {"n": rows}, level)
+
+
+PAST = """tile.kernel @k attributes {{symbols = ["n"], grid = ["n"], access = ["read", "write"]}} {{
+^bb0(%x: memref<?x{width}xf32>, %y: memref<?x{width}xf32>, %n: index):
+  %c0 = arith.constant 0 : index
+  %i = tile.program_id {{dim = 0 : i64}}
+  %v = tile.load %x[%i, %c0] {{shape = array<i64: 1, {size}>, in_bounds = array<i64: 0>}} : memref<?x{width}xf32> [index, index] -> vector<{size}xf32>
+  tile.store %v, %y[%i, %c0] {{shape = array<i64: 1, {size}>, in_bounds = array<i64: 0>, unique, nontemporal}} : vector<{size}xf32>, memref<?x{width}xf32> [index, index]
+  tile.return
+}}"""
+
+
+@pytest.mark.parametrize("level", WIDTHS)
+@pytest.mark.parametrize("rows", [0, 1, 3, 31, 1000])
+def test_what_is_stored_past_the_cache_is_what_is_stored(rows, level, run_native):
+    rng = np.random.default_rng(4)
+    for width, size in ((16, 16), (48, 16), (33, 32), (20, 32), (1, 1)):
+        kernel = parse(PAST.format(width=width, size=size))
+        x, y = numbers(rng, "f32", (rows, width)), empty((rows, width), np.dtype(np.float32))
+        expected = np.zeros_like(x)
+        y[:] = 0
+        run_kernel(kernel, [x, expected], {"n": rows})
+        run_native(kernel, [x, y], {"n": rows}, level)
+        assert y.tobytes() == expected.tobytes(), (width, size)

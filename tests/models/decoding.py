@@ -11,7 +11,7 @@ from lamina.targets.base import Executable
 Step = Mapping[str, Sequence[int]]
 """The tokens that a step appends to each sequence."""
 
-MOST = 96
+MOST = 128
 """Positions of a sequence."""
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-PAGE = 16
+from lamina.frontend.decoder import PAGE
+
 COUNT = 40
 """Pages in a pool."""
 

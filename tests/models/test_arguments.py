@@ -11,6 +11,7 @@ from decoding import run_steps
 
 import lamina
 from lamina.errors import InputError
+from lamina.frontend.decoder import PAGE
 from lamina.frontend.model import Model
 from lamina.targets.base import NUMPY, Executable
 
@@ -156,13 +157,13 @@ def test_a_refused_call_leaves_the_code_usable(executable: Executable) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"positions": np.int32([0, 1, 16])},
+        {"positions": np.int32([0, 1, PAGE])},
         {"positions": np.int32([0, 1, 10**9])},
         {"positions": np.int32([0, -1, 2])},
         {"table": np.int32([[7]])},
         {"table": np.int32([[-(10**9)]])},
     ],
-    ids=["position-16", "position-1e9", "position-below-0", "page-7", "page-below-0"],
+    ids=["position-behind", "position-1e9", "position-below-0", "page-7", "page-below-0"],
 )
 def test_a_place_that_no_page_has_is_an_error_and_not_a_stray_write(
     executable: Executable, wrong: dict[str, Any]

@@ -12,6 +12,7 @@ from checkpoints import CHECKPOINTS, LLAMA, Checkpoint
 
 import lamina
 from lamina.errors import InputError
+from lamina.frontend.decoder import PAGE
 from lamina.runtime.batch import Part
 from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
@@ -107,7 +108,7 @@ def test_threads_do_not_matter(folder: Folder, case: Case, wholes: list, same: S
 def test_neighbours_do_not_matter(
     executable: Executable, wholes: list, same: Same, order: list[int]
 ) -> None:
-    session, parts = Session(executable, 256, page_seed=1), []
+    session, parts = Session(executable, 1024, page_seed=1), []
     for number in order:
         pages = session.pages.take(number + 1, session.pages_for(len(PROMPTS[number])))
         assert pages is not None
@@ -120,7 +121,7 @@ def test_neighbours_do_not_matter(
 def test_any_number_of_neighbours_does_not_matter(
     executable: Executable, wholes: list, same: Same, count: int
 ) -> None:
-    session, rng, own = Session(executable, 16 * count + 64, page_seed=3), RNG, count // 2
+    session, rng, own = Session(executable, PAGE * (count + 4), page_seed=3), RNG, count // 2
     prompts = [rng.integers(0, 301, rng.integers(2, 16)).tolist() for _ in range(count)]
     prompts.insert(own, PROMPTS[3])
     pages = [session.pages.take(n, session.pages_for(len(ids))) for n, ids in enumerate(prompts, 1)]
@@ -132,7 +133,7 @@ def test_any_number_of_neighbours_does_not_matter(
 def test_decoding_goes_on_beside_prompts_of_others(
     executable: Executable, wholes: list, same: Same
 ) -> None:
-    session, ids = Session(executable, 256, page_seed=2), PROMPTS[0]
+    session, ids = Session(executable, 1024, page_seed=2), PROMPTS[0]
     own, other = (session.pages.take(n, 5) for n in (1, 2))
     assert own is not None
     assert other is not None

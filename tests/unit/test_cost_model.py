@@ -69,14 +69,14 @@ def test_a_product_of_two_tensors_has_a_sum_a_register(machine: Machine) -> None
 INTEGER = {"blocks": True, "integer": True, "weight": 0.63}
 WIDE, ENDED = (1, 2, 3, 4, 6, 9, 12, 18, 36), (2, 4, 6, 12)
 FOUND = [
-    (Linear(576, 576, WIDE, **INTEGER), Tile(8, 16, 16, 4)),
-    (Linear(576, 1536, ENDED, products=2, **INTEGER), Tile(5, 32, 16, 4)),
-    (Linear(576, 49152, WIDE, sums=2, **INTEGER), Tile(8, 16, 16, 4)),
+    (Linear(576, 576, WIDE, **INTEGER), Tile(8, 16, 16, 4, 576)),
+    (Linear(576, 1536, ENDED, products=2, **INTEGER), Tile(5, 32, 16, 4, 256)),
+    (Linear(576, 49152, WIDE, sums=2, **INTEGER), Tile(8, 16, 16, 4, 512)),
     (Linear(576, 576, WIDE, few=True, **INTEGER), Tile(1, 64, 64, 4)),
     (Linear(576, 1536, ENDED, products=2, few=True, **INTEGER), Tile(1, 32, 32, 4)),
     (Linear(576, 192, (1, 2, 4), pages=True, few=True, **INTEGER), Tile(1, 32, 32, 4)),
     (Linear(576, 49152, WIDE, sums=2, few=True, **INTEGER), Tile(1, 64, 16, 4)),
-    (Linear(576, 576, WIDE, blocks=True), Tile(8, 16, 16, 4)),
+    (Linear(576, 576, WIDE, blocks=True), Tile(8, 16, 16, 4, 96)),
     (Linear(768, 3072, WIDE), Tile(4, 64, 64, 4)),
     (Linear(3072, 768, WIDE), Tile(4, 64, 64, 4)),
     (Linear(768, 50257, (1, 2)), Tile(4, 32, 32, 4)),
@@ -95,7 +95,7 @@ def test_fewer_registers_make_smaller_tiles() -> None:
     model = CostModel(AVX2)
     assert model.linear(Linear(768, 768, WIDE)) == Tile(3, 32, 32, 4)
     assert model.linear(Linear(768, 768, WIDE, few=True)) == Tile(1, 32, 32, 4)
-    assert model.linear(Linear(576, 576, WIDE, **INTEGER)) == Tile(5, 16, 16, 4)
+    assert model.linear(Linear(576, 576, WIDE, **INTEGER)) == Tile(5, 16, 16, 4, 576)
 
 
 def test_one_panel_alone_has_rows_for_enough_chains() -> None:
@@ -110,7 +110,7 @@ def test_panels_that_are_read_again_stay_in_the_second_cache_level() -> None:
 
 def test_what_is_wished_for_takes_the_place_of_the_model() -> None:
     model = CostModel(AVX512, Wishes(rows=3, few=32, float_rows=2, float_columns=32, k=8))
-    assert model.linear(Linear(576, 576, WIDE, **INTEGER)) == Tile(3, 16, 16, 8)
+    assert model.linear(Linear(576, 576, WIDE, **INTEGER)) == Tile(3, 16, 16, 8, 576)
     assert model.linear(Linear(576, 576, WIDE, few=True)) == Tile(1, 32, 32, 8)
     assert model.linear(Linear(576, 576, WIDE)) == Tile(2, 32, 32, 8)
     assert (model.dot().m, model.dot().n) == (3, 32)

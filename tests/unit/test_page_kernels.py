@@ -16,7 +16,7 @@ from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.errors import InputError
 
-PAGE, COUNT = 16, 9
+PAGE, LONG, COUNT = 16, 64, 9
 T = Dim.symbol("T")
 POOLS = {
     "f32 rows": ("f32", 0),
@@ -26,9 +26,9 @@ POOLS = {
 }
 
 
-def pool(kind: str, heads: int = 2, size: int = 32) -> PagesType:
+def pool(kind: str, heads: int = 2, size: int = 32, page: int = PAGE) -> PagesType:
     element, grain = POOLS[kind]
-    return PagesType.of(ELEMENTS[element], "pages", heads, PAGE, size, grain)
+    return PagesType.of(ELEMENTS[element], "pages", heads, page, size, grain)
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,18 @@ def test_pages_that_nobody_wrote_do_not_matter() -> None:
     junk[1][page, :, 1:] = np.nan
     found = [run([batch.numbers(2, 32), *each, *rest])["y0"] for each in (pools, junk)]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("kinds", [("f16 tiles", "f16 rows"), ("f32 rows", "f32 rows")])
+@pytest.mark.parametrize("past", [0, 62, 63, 64, 190])
+def test_attention_over_pages_that_are_scored_in_parts(past: int, kinds: tuple[str, str]) -> None:
+    keys, values = (pool(kind, 2, 64, LONG) for kind in kinds)
+    module = module_of(lambda b: attention(b, (keys, values), 6, 3), "attention")
+    batch = Batch([past, 5], [4, 1])
+    table = np.int32([[3, 1, 8, 0], [5, 5, 5, 5]])
+    pools = [contents(kind, seed) for seed, kind in enumerate((keys, values))]
+    rest = [batch.positions, batch.starts, table, batch.work(3)]
+    compare(module, [batch.numbers(6, 64), *pools, *rest], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("element", [i8, i32, f64], ids=str)

@@ -56,6 +56,8 @@ REFUSED = [
     (floats, {"m": 4, "n": 64}, "n=64 .* n divides the product's 96 columns"),
     (floats, {"m": 4, "n": 192}, "n=192 .* n divides the product's 96 columns"),
     (floats, {"m": 4, "n": 48, "r": 32}, "r=32 .* r divides n"),
+    (floats, {"m": 4, "n": 48, "b": 64}, "bands of b=64: n divides b"),
+    (floats, {"m": 4, "n": 32, "b": 64}, "b divides the product's 96 columns"),
     (floats, {"m": 129, "n": 48}, "m=129 .* take 129 registers of 16, at most 128 fit"),
     (floats, {"m": 32, "n": 96, "r": 96}, "take 192 registers"),
     (integers, {"m": 65, "n": 48}, "m=65 .* take 130 registers"),

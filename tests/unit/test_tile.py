@@ -82,6 +82,10 @@ REFUSED = {
         "tile.store %v, %x[%c0, %c0] {shape = array<i64: 4, 4>} : vector<4x8xf32>, memref<?x?xf32> [index, index]",
         "32 elements, the tile .* has 16",
     ),
+    "a prefetch with too few subscripts": (
+        "tile.prefetch %x[%c0] {shape = array<i64: 4, 4>} : memref<?x?xf32> [index]",
+        "1 subscripts for a memref of rank 2",
+    ),
     "a dot of unequal extents": (
         "%y = tile.dot %v, %w, %v {contract = [[0, 0]]} : (vector<4x8xf32>, vector<8x16xf32>, vector<4x8xf32>) -> vector<4x8xf32>",
         "extents differ",

@@ -267,7 +267,7 @@ EXPRESSIONS: Final[dict[type[Operation], Callable[[Printer, Any, list[str]], str
 
 RULES: Final[dict[type[Operation], Callable[[Printer, Any], None]]] = {
     **{kind: partial(_fill, text) for kind, text in EXPRESSIONS.items()},
-    **dict.fromkeys((scf.YieldOp, tile.ReturnOp), lambda p, op: None),
+    **dict.fromkeys((scf.YieldOp, tile.ReturnOp, tile.PrefetchOp), lambda p, op: None),
     arith.BitcastOp: lambda p, op: p.copy([op.input], [p.declare(op.result)]),
     tile.ReshapeOp: lambda p, op: p.copy([op.x], [p.declare(op.y)]),
     scf.ForOp: _for,

@@ -6,18 +6,18 @@ running maximum, sum and output are brought up to date (Milakov and Gimelshein 2
 A page that a row may not see leaves that row exactly as it was, so a row's bits do not depend on
 the rows that share its program.
 
-All rows are scored together. What follows goes through groups of rows, and through parts of the
-result's columns, whose sums fit into registers: one group with all columns keeps them there from
-page to page, else they lie in memory of the program.
+All rows are scored together, maximum and sum follow row by row, and then the results, a group of
+rows and a part of their columns at a time. What rows have lies in memory of the program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import cast
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, f32, i32
 from xdsl.ir import SSAValue
 
@@ -26,20 +26,19 @@ from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.kernel import Kernel
-from lamina.passes.kernels.subscripts import Span
+from lamina.passes.kernels.subscripts import Index, Span
 
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
 GROUP = 4
-"""Rows of a group, or as many as one token has."""
+"""Rows of a group, at most."""
 
-KEPT = 256
-"""Elements of the result that may stay in registers from page to page: 16 of 512 bits."""
+SUMS = 128
+"""Sums in registers at once, of scores or of results: 8 registers of 512 bits."""
 
-SUMS = 64
-"""Elements of the result that are summed up at once where not all stay: 4 registers of 512 bits,
-or more where a group's rows need them for 16 columns."""
+WORDS = 16
+"""Keys of a tile where their layout has none."""
 
 
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -76,29 +75,33 @@ class _Builder:
         self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
         self.block = op.block.value.data
         self.rows = self.block * self.shared
-        self.grouped = self.rows * self.width > KEPT
-        self.tokens, self.columns = self.block, self.width
-        if self.grouped:
-            few = max(1, GROUP // self.shared)
-            self.tokens = max(n for n in range(1, few + 1) if self.block % n == 0)
-        self.group = self.tokens * self.shared
-        while self.grouped and self.columns % 32 == 0 and self.group * self.columns > SUMS:
+        self.group = max(n for n in range(1, GROUP + 1) if self.rows % n == 0)
+        self.columns = self.width
+        self.grain = self.pages.tile.value.data or gcd(self.page, WORDS)
+        self.abreast = self._most_keys()
+        while self.columns % 32 == 0 and self.group * self.columns > SUMS:
             self.columns //= 2
+        self.whole = (self.group, self.columns) == (self.rows, self.width)
         emit = self.emit
         self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
-        self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page]))
+        self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page + self.grain]))
+        self.tops = emit.add(tile.ScratchOp(f32, [self.rows]))
         self.totals = emit.add(tile.ScratchOp(f32, [self.rows]))
-        self.sums = self.queries
-        if self.grouped:
-            self.tops = emit.add(tile.ScratchOp(f32, [self.rows]))
-            self.sums = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
+        self.sums = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
         self.all_rows = Span(emit.index(0), self.rows, inside=True)
+
+    def _most_keys(self) -> int:
+        """Return how many keys of a page are scored at once: as many tiles of them as fit."""
+        counts = range(self.grain, self.page + 1, self.grain)
+        fits = (n for n in counts if self.page % n == 0 and n * self.rows <= SUMS)
+        return max(fits, default=self.grain)
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
         emit, op = self.emit, self.op
         entry, head = self.kernel.program(0), self.kernel.program(1)
         sequence, query_block = (self._number(op.work, entry, k) for k in (0, 1))
+        query_block = emit.add(arith.MaxSIOp(query_block, emit.index(0)))
         sequence = self._clamped(sequence, extents(op.table.type)[0])
         low = self._number(op.query_start, sequence)
         high = self._number(op.query_start, emit.plus(sequence, 1))
@@ -127,109 +130,54 @@ class _Builder:
     def _rows(self, sequence: SSAValue, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Attend with the tokens `first … high` of a sequence, as many as a block holds."""
         emit, op = self.emit, self.op
-        held = self.tiles.clamped_rows(first, self.block, high)
-        position = self.tiles.tile_of(op.positions, (held,))
+        held = Span(first, self.block, limit=high)
+        position = self.tiles.load(self.tiles.memrefs[op.positions], (held,))
         last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
         last = self._clamped(last, extents(op.table.type)[1] * self.page)
         pages = emit.plus(emit.over(last, self.page), 1)
-        self._take_queries(head, first, high)
-        start = [
-            emit.full(float("-inf"), f32, [self.group]),
-            emit.full(0.0, f32, [self.group]),
-            emit.full(0.0, f32, [self.group, self.columns]),
-        ]
-        step = emit.index(1)
+        length = emit.plus(last, 1)
+        self._begin(head, first, high)
 
-        def page(j: SSAValue, *state: SSAValue) -> Sequence[SSAValue]:
-            seen = self._seen(sequence, head, j, emit.plus(last, 1))
-            scores = self._scores(seen)
-            if state:
-                higher, total, power, decay = self._update(scores, seen, position, *state[:2])
-                self._keep(self.weights, power)
-                out = self._values(seen, self.all_rows, whole, self._scaled(state[2], decay))
-                return [higher, total, out]
-            self._keep(self.weights, scores)
-            self._groups(lambda at: self._page_of_group(seen, at, first, high))
+        def page(j: SSAValue) -> Sequence[SSAValue]:
+            seen = self._seen(sequence, head, j, length)
+            after = emit.add(arith.MinSIOp(emit.plus(j, 1), emit.over(last, self.page)))
+            following = self._seen(sequence, head, after, length)
+            self._all_scores(seen, following)
+            self._each(self.rows, 1, lambda row: self._update(row, seen, first, high))
+            self._each(self.rows, self.group, lambda at: self._values(at, seen, following))
             return []
 
-        whole = Span(emit.index(0), self.width, inside=True)
-        if self.grouped:
-            self._groups(lambda at: self._clear_group(at, start))
-            self.tiles.loop(emit.index(0), pages, step, [], page)
-        else:
-            _, total, out = self.tiles.loop(emit.index(0), pages, step, start, page)
-            self._keep(self.sums, out)
-            self.tiles.store(total, self.totals, (self.all_rows,))
+        self.tiles.loop(emit.index(0), pages, emit.index(1), [], page)
         self._finish(head, first, high)
 
-    def _groups(self, body: Callable[[SSAValue], None]) -> None:
-        """Run `body` on the first row of each group."""
+    def _each(self, count: int, step: int, body: Callable[[SSAValue], None]) -> None:
+        """Run `body` on 0, `step`, … below `count`."""
         emit = self.emit
 
         def one(at: SSAValue) -> Sequence[SSAValue]:
             body(at)
             return []
 
-        self.tiles.loop(emit.index(0), emit.index(self.rows), emit.index(self.group), [], one)
+        self.tiles.loop(emit.index(0), emit.index(count), emit.index(step), [], one)
 
-    def _parts(self, body: Callable[[Span], None]) -> None:
-        """Run `body` on each part of the result's columns."""
-        emit = self.emit
-
-        def one(at: SSAValue) -> Sequence[SSAValue]:
-            body(Span(at, self.columns, inside=True))
-            return []
-
-        self.tiles.loop(emit.index(0), emit.index(self.width), emit.index(self.columns), [], one)
-
-    def _clear_group(self, at: SSAValue, start: Sequence[SSAValue]) -> None:
-        """Begin a group's maximum, sum and result in memory."""
-        rows = Span(at, self.group, inside=True)
-        top, total, out = start
-        self.tiles.store(top, self.tops, (rows,))
-        self.tiles.store(total, self.totals, (rows,))
-        self._parts(lambda columns: self.tiles.store(out, self.sums, (rows, columns)))
-
-    def _page_of_group(self, seen: Seen, at: SSAValue, first: SSAValue, high: SSAValue) -> None:
-        """Bring a group's maximum, sum and result in memory up to date with a page."""
+    def _begin(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
+        """Begin the rows: no maximum, nothing summed, and the scaled queries."""
         emit, tiles = self.emit, self.tiles
-        rows = Span(at, self.group, inside=True)
-        token = emit.add(arith.AddiOp(first, emit.over(at, self.shared)))
-        token = emit.add(arith.MinSIOp(token, emit.add(arith.SubiOp(high, emit.index(1)))))
-        held = tiles.clamped_rows(token, self.tokens, high)
-        position = tiles.tile_of(self.op.positions, (held,))
-        keys = Span(emit.index(0), self.page, inside=True)
-        scores = tiles.load(self.weights, (rows, keys))
-        top, total = tiles.load(self.tops, (rows,)), tiles.load(self.totals, (rows,))
-        higher, total, power, decay = self._update(scores, seen, position, top, total)
-        tiles.store(higher, self.tops, (rows,))
-        tiles.store(total, self.totals, (rows,))
-        tiles.store(power, self.weights, (rows, keys))
+        tiles.store(emit.full(float("-inf"), f32, [self.rows]), self.tops, (self.all_rows,))
+        tiles.store(emit.full(0.0, f32, [self.rows]), self.totals, (self.all_rows,))
+        shape, whole = (1, self.width), Span(emit.index(0), self.width, inside=True)
+        scale, zero = (emit.full(n, f32, shape) for n in (self.op.scale.value.data, 0.0))
 
-        def part(columns: Span) -> None:
-            out = self._scaled(tiles.load(self.sums, (rows, columns)), decay)
-            tiles.store(self._values(seen, rows, columns, out), self.sums, (rows, columns))
-
-        self._parts(part)
-
-    def _take_queries(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
-        """Put the scaled queries of the tokens and heads where scores take them, row by row."""
-        emit = self.emit
-        last = emit.add(arith.SubiOp(high, emit.index(1)))
-        whole = Span(emit.index(0), self.width, inside=True)
-        scale = emit.full(self.op.scale.value.data, f32, (1, self.width))
-
-        def one(r: SSAValue) -> Sequence[SSAValue]:
-            token = emit.add(arith.AddiOp(first, emit.over(r, self.shared)))
-            token = emit.add(arith.MinSIOp(token, last))
+        def row(r: SSAValue) -> None:
+            one = Span(r, 1, inside=True)
+            token = Span(self._token(r, first, high), 1, inside=True)
             own = emit.plus(emit.times(head, self.shared), emit.modulo(r, self.shared))
-            where = (Span(token, 1, inside=True), Span(own, 1, inside=True), whole)
-            q = emit.reshape(self.tiles.tile_of(self.op.q, where), (1, self.width))
-            scaled = emit.binary(arith.MulfOp, q, scale)
-            self.tiles.store(scaled, self.queries, (Span(r, 1, inside=True), whole))
-            return []
+            q = tiles.tile_of(self.op.q, (token, Span(own, 1, inside=True), whole))
+            scaled = emit.binary(arith.MulfOp, emit.reshape(q, shape), scale)
+            tiles.store(scaled, self.queries, (one, whole))
+            tiles.store(zero, self.sums, (one, whole))
 
-        self.tiles.loop(emit.index(0), emit.index(self.rows), emit.index(1), [], one)
+        self._each(self.rows, 1, row)
 
     def _finish(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Finish and store the tokens that exist one by one, a piece of columns at a time."""
@@ -281,89 +229,141 @@ class _Builder:
         left = emit.add(arith.MinSIOp(emit.add(arith.SubiOp(length, begin)), emit.index(self.page)))
         return Seen(number, head, begin, left)
 
-    def _update(
-        self, scores: SSAValue, seen: Seen, position: SSAValue, top: SSAValue, total: SSAValue
-    ) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
-        """Return rows' new maximum and sum, their keys' weights, and how the old sum decays.
+    def _update(self, row: SSAValue, seen: Seen, first: SSAValue, high: SSAValue) -> None:
+        """Bring a row's maximum and sum up to date with a page.
 
-        Scores are `[rows, page]`, positions those of the rows' tokens.
+        Its scores become the keys' weights, behind which is what is left of its sums so far.
         """
-        emit, shape = self.emit, tile.shape_of(scores.type)
-        scores = self._masked(scores, seen, position)
+        emit, tiles = self.emit, self.tiles
+        token = self._token(row, first, high)
+        position = tiles.tile_of(self.op.positions, (Span(token, 1, inside=True),))
+        one = Span(row, 1, inside=True)
+        keys = Span(emit.index(0), self.page, inside=True)
+        scores = self._masked(tiles.load(self.weights, (one, keys)), seen, position)
+        tiles.store(scores, self.weights, (one, keys))
+        top, total = tiles.load(self.tops, (one,)), tiles.load(self.totals, (one,))
         higher = emit.binary(arith.MaximumfOp, top, emit.reduce(scores, "max", [1]))
-        shifted = emit.binary(arith.SubfOp, scores, emit.broadcast(higher, [0], shape))
-        power = emit.add(math.ExpOp(shifted))
-        decay = emit.add(math.ExpOp(emit.binary(arith.SubfOp, top, higher)))
-        return higher, emit.fma(total, decay, emit.reduce(power, "add", [1])), power, decay
+        tiles.store(higher, self.tops, (one,))
+        # The old maximum goes with the scores: what it becomes is what the old sum decays by.
+        shape, end = (1, self.grain), emit.index(self.page)
+        former = emit.broadcast(top, [0], shape)
+        tiles.store(former, self.weights, (one, Span(end, self.grain, inside=True)))
 
-    def _scaled(self, out: SSAValue, decay: SSAValue) -> SSAValue:
+        def some(at: SSAValue, added: SSAValue, before: SSAValue) -> Sequence[SSAValue]:
+            where = (one, Span(at, self.grain, inside=True))
+            by = emit.broadcast(higher, [0], shape)
+            power = emit.decay(emit.binary(arith.SubfOp, tiles.load(self.weights, where), by))
+            tiles.store(power, self.weights, where)
+            return [emit.binary(arith.AddfOp, added, before), power]
+
+        zero = emit.full(0.0, f32, shape)
+        turns = (emit.index(0), emit.plus(end, self.grain), emit.index(self.grain))
+        added, _ = tiles.loop(*turns, [zero, zero], some)
+        decay = tiles.load(self.weights, (one, Span(end, 1, inside=True)), shape=(1,))
+        total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
+        tiles.store(total, self.totals, (one,))
+
+    def _token(self, row: SSAValue, first: SSAValue, high: SSAValue) -> SSAValue:
+        """Return the token that a row belongs to; the last one for rows of none."""
         emit = self.emit
-        by = emit.broadcast(decay, [0], tile.shape_of(out.type))
-        return emit.binary(arith.MulfOp, out, by)
+        token = emit.add(arith.AddiOp(first, emit.over(row, self.shared)))
+        return emit.add(arith.MinSIOp(token, emit.add(arith.SubiOp(high, emit.index(1)))))
 
-    def _scores(self, seen: Seen) -> SSAValue:
-        """Products of scaled queries with a page's keys: `[rows, page]`."""
-        emit, shape = self.emit, (self.rows, self.page)
-        grain = self.pages.tile.value.data
-        start = emit.full(0.0, f32, (self.rows, self.page // grain, grain) if grain else shape)
+    def _all_scores(self, seen: Seen, following: Seen) -> None:
+        """Keep the products of scaled queries with a page."""
+        emit = self.emit
+
+        def some(at: SSAValue) -> Sequence[SSAValue]:
+            keys = Span(at, self.abreast, inside=True)
+            scores = self._scores(seen, following, at)
+            self.tiles.store(scores, self.weights, (self.all_rows, keys))
+            return []
+
+        if self.abreast == self.page:
+            some(emit.index(0))
+        else:
+            self.tiles.loop(emit.index(0), seen.left, emit.index(self.abreast), [], some)
+
+    def _scores(self, seen: Seen, following: Seen, at: SSAValue) -> SSAValue:
+        """Products of scaled queries with `abreast` keys, from key `at` of the page on.
+
+        A page lies anywhere: the following one is asked for meanwhile.
+        """
+        emit, grain, memrefs = self.emit, self.pages.tile.value.data, self.tiles.memrefs
+        shape = (self.abreast // grain, 1, grain) if grain else (self.abreast, 1)
+        start = emit.full(0.0, f32, (self.rows, *shape[:1], *shape[2:]))
+        ahead = -(-self.abreast // self.width)
 
         def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            columns = Span(d, 1, inside=True)
-            q = self.tiles.load(self.queries, (self.all_rows, columns))
-            keys = self._keys(seen.number, seen.head, columns)
-            return [emit.add(tile.DotOp(q, keys, acc, [(1, 1)]))]
+            column = Span(d, 1, inside=True)
+            self.tiles.prefetch(memrefs[self.op.k], self._keys(following, at, column))
+            if not self.whole:
+                row = emit.add(arith.AddiOp(at, emit.times(d, ahead)))
+                whole = Span(emit.index(0), self.width, inside=True)
+                values = self._rows_of(following, Span(row, ahead, inside=True), whole)
+                self.tiles.prefetch(memrefs[self.op.v], values)
+            q = self.tiles.load(self.queries, (self.all_rows, column))
+            keys = self.tiles.load(memrefs[self.op.k], self._keys(seen, at, column), shape=shape)
+            return [emit.add(tile.DotOp(q, emit.cast(keys, f32), acc, [(1, 1)]))]
 
-        step, width = emit.index(1), emit.index(self.width)
-        (scores,) = self.tiles.loop(emit.index(0), width, step, [start], some)
-        return emit.reshape(scores, shape)
+        bounds = (emit.index(0), emit.index(self.width), emit.index(1))
+        (scores,) = self.tiles.loop(*bounds, [start], some)
+        return emit.reshape(scores, (self.rows, self.abreast))
 
     def _masked(self, scores: SSAValue, seen: Seen, position: SSAValue) -> SSAValue:
-        """Return scores, -inf where a row's token may not look."""
-        emit = self.emit
-        rows, page = tile.shape_of(scores.type)
-        tokens = rows // self.shared
-        key = emit.add(tile.IotaOp(i32, page))
-        first = emit.add(tile.SplatOp(emit.cast(seen.begin, i32), [page]))
-        key = emit.binary(arith.AddiOp, key, first)
-        own = (tokens, page)
-        looks = tile.CompareOp(
-            "le", emit.broadcast(key, [1], own), emit.broadcast(position, [0], own)
-        )
-        heads = (tokens, self.shared, page)
-        mask = emit.reshape(emit.broadcast(emit.add(looks), [0, 2], heads), (rows, page))
-        hidden = emit.full(float("-inf"), f32, (rows, page))
-        return emit.add(tile.SelectOp(mask, scores, hidden))
+        """Return a row's scores, -inf where its token at `position` may not look."""
+        emit, shape = self.emit, tile.shape_of(scores.type)
+        key = emit.add(tile.IotaOp(i32, self.page))
+        first = emit.add(tile.SplatOp(emit.cast(seen.begin, i32), [self.page]))
+        key = emit.broadcast(emit.binary(arith.AddiOp, key, first), [1], shape)
+        looks = emit.add(tile.CompareOp("le", key, emit.broadcast(position, [0], shape)))
+        hidden = emit.full(float("-inf"), f32, shape)
+        return emit.add(tile.SelectOp(looks, scores, hidden))
 
-    def _keys(self, number: SSAValue, head: SSAValue, columns: Span) -> SSAValue:
-        """Some columns of a page's keys: `[page / n, columns, n]`, or `[page, columns]`."""
-        emit, grain = self.emit, self.pages.tile.value.data
-        one = [Span(number, 1, inside=True), Span(head, 1, inside=True)]
-        zero, memref = emit.index(0), self.tiles.memrefs[self.op.k]
-        if grain:
-            count = self.page // grain
-            rest = (Span(zero, count, inside=True), columns, Span(zero, grain, inside=True))
-            keys = self.tiles.load(memref, (*one, *rest), shape=(count, columns.size, grain))
-        else:
-            index = (*one, Span(zero, self.page, inside=True), columns)
-            keys = self.tiles.load(memref, index, shape=(self.page, columns.size))
-        return emit.cast(keys, f32)
+    def _keys(self, seen: Seen, at: SSAValue, columns: Span) -> Index:
+        """Where some columns of `abreast` keys lie, from key `at` of a page on."""
+        grain, keys = self.pages.tile.value.data, Span(at, self.abreast, inside=True)
+        if not grain:
+            return self._rows_of(seen, keys, columns)
+        tiles = Span(self.emit.over(at, grain), self.abreast // grain, inside=True)
+        return (*self._page(seen), tiles, columns, Span(self.emit.index(0), grain, inside=True))
 
-    def _values(self, seen: Seen, rows: Span, columns: Span, out: SSAValue) -> SSAValue:
-        """Add to `out` columns of the page's values, all that were written, by their weights."""
-        emit = self.emit
-        memref = self.tiles.memrefs[self.op.v]
+    def _rows_of(self, seen: Seen, rows: Span, columns: Span) -> Index:
+        """Where rows of a page lie that is not tiled, a key or value each."""
+        return (*self._page(seen), rows, columns)
+
+    def _page(self, seen: Seen) -> tuple[Span, Span]:
+        return Span(seen.number, 1, inside=True), Span(seen.head, 1, inside=True)
+
+    def _values(self, at: SSAValue, seen: Seen, following: Seen) -> None:
+        """Let the results of a group of rows decay, and add the page's values by their weights."""
+        emit, tiles = self.emit, self.tiles
+        rows = Span(at, self.group, inside=True)
+
+        def part(first: SSAValue) -> None:
+            columns = Span(first, self.columns, inside=True)
+            out = tiles.load(self.sums, (rows, columns))
+            end = Span(emit.index(self.page), 1, inside=True)
+            decay = tiles.load(self.weights, (rows, end), shape=(self.group,))
+            by = emit.broadcast(decay, [0], tile.shape_of(out.type))
+            out = self._added(rows, columns, seen, following, emit.binary(arith.MulfOp, out, by))
+            tiles.store(out, self.sums, (rows, columns))
+
+        self._each(self.width, self.columns, part)
+
+    def _added(
+        self, rows: Span, columns: Span, seen: Seen, following: Seen, out: SSAValue
+    ) -> SSAValue:
+        """Return `out` with the values of the keys that were written: no others are looked at."""
+        emit, memref = self.emit, self.tiles.memrefs[self.op.v]
 
         def one(i: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             row = Span(i, 1, inside=True)
+            if self.whole:
+                self.tiles.prefetch(memref, self._rows_of(following, row, columns))
             weight = self.tiles.load(self.weights, (rows, row))
-            page = (Span(seen.number, 1, inside=True), Span(seen.head, 1, inside=True))
-            value = self.tiles.load(memref, (*page, row, columns), shape=(1, columns.size))
+            at = self._rows_of(seen, row, columns)
+            value = self.tiles.load(memref, at, shape=(1, columns.size))
             return [emit.add(tile.DotOp(weight, emit.cast(value, f32), acc, [(1, 0)]))]
 
         return self.tiles.loop(emit.index(0), seen.left, emit.index(1), [out], one)[0]
-
-    def _keep(self, memory: SSAValue, value: SSAValue) -> None:
-        """Store a matrix in memory of the program, whence a product takes it element by element."""
-        width = tile.shape_of(value.type)[1]
-        columns = Span(self.emit.index(0), width, inside=True)
-        self.tiles.store(value, memory, (self.all_rows, columns))

@@ -27,12 +27,16 @@ AT_ONCE = 4 * GROUPS
 
 @dataclass(frozen=True)
 class IntegerProduct:
-    """A product for some rows of the left operand and the tiles of columns `at`."""
+    """A product for some rows of the left operand and the tiles of columns `at`.
+
+    The weights of the next tiles are asked for `ahead`.
+    """
 
     tiles: Tiles
     op: quant.LinearOp
     rows: Subscript
     at: Span
+    ahead: bool
 
     def build(self) -> SSAValue:
         """Emit the chain over groups in ascending order: `[m, j, 16]` f32."""
@@ -62,8 +66,9 @@ class IntegerProduct:
         where = (self.at, Span(g, 1, inside=True))
         block = Span(emit.over(g, self.halves), 1, inside=True)
         products, totals = self._sums(g)
-        scale = scale_tile(self.tiles, op.w[1], where)
-        offset = offset_of(self.tiles, op, scale, partial(scale_tile, self.tiles, at=where))
+        load = partial(scale_tile, self.tiles, at=where, ahead=self.ahead)
+        scale = load(op.w[1])
+        offset = offset_of(self.tiles, op, scale, load)
         wide = emit.broadcast(scale, [1, 2], shape)
         for term, product in enumerate(products):
             by = emit.binary(arith.MulfOp, wide, self._per_row(self._scales(block, term), shape))
@@ -86,7 +91,7 @@ class IntegerProduct:
 
         def some(part: SSAValue, *totals: SSAValue) -> Sequence[SSAValue]:
             place = self._place(g, part)
-            weights = quant_tile(self.tiles, op, (self.at, block), place)
+            weights = quant_tile(self.tiles, op, (self.at, block), place, ahead=self.ahead)
             lefts = [self._quants(block, term, place) for term in range(op.terms)]
             pairs = [(q, w) for w in (weights, *ones) for q in lefts]
             return [

@@ -1,10 +1,10 @@
 """Build products with packed weights: `x[T, K] · w[N, K]`, prologue and epilogue included.
 
 A tile of the result is `m` rows by `n` columns, of which `r` are in registers at once, as `j`
-tiles of 16. Every schedule does the same
-arithmetic for an element: columns of K in ascending order, one chain of fused multiply-adds; for
-8-bit activations a chain of groups that share a scale, the scale's product first, then the
-offset's.
+tiles of 16. Programs go through the tiles of a band of `b` columns, then through the next rows of
+that band, then to the next band. Every schedule does the same arithmetic for an element: columns
+of K in ascending order, one chain of fused multiply-adds; for 8-bit activations a chain of groups
+that share a scale, the scale's product first, then the offset's.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ class _Builder:
         if len(shapes) != 1 or not all(map(is_linear, self.products)):
             raise LoweringError("products in one group are linear and of one shape")
         (self.shape,) = shapes
-        fit = RegisterTile.of(kernel.group, self.products, self.shape.tiles)
+        self.fit = fit = RegisterTile.of(kernel.group, self.products, self.shape.tiles)
         self.rows, self.count, self.abreast, self.step = fit.rows, fit.count, fit.abreast, fit.step
+        # Of a single panel that all rows take in turn, there is nothing ahead.
+        self.ahead = self.abreast > 1 or fit.band > 1
         self.prologue = self._find_prologue()
         self.kept: dict[SSAValue, SSAValue] = {}
         self.at_once = self.rows == 1 and self.abreast == self.count
@@ -124,9 +126,12 @@ class _Builder:
         if self.prologue:
             self._rows_by_worker(groups)
             return self.kernel.finish([Dim.symbol(tile.WORKERS)])
-        first = self.emit.times(self.kernel.program(0), self.rows)
-        self._tile(first, self.kernel.program(1))
-        return self.kernel.finish([rows.ceildiv(self.rows), Dim.of(groups)])
+        emit, band = self.emit, self.fit.band
+        at, block, number = (self.kernel.program(dim) for dim in range(3))
+        group = emit.add(arith.AddiOp(emit.times(number, band), at))
+        self._tile(emit.times(block, self.rows), group)
+        blocks = rows.ceildiv(self.rows)
+        return self.kernel.finish([Dim.of(band), blocks, Dim.of(groups // band)])
 
     def _rows_by_worker(self, groups: int) -> None:
         """Each worker computes the left operand's rows by itself, then its share of columns."""
@@ -135,7 +140,8 @@ class _Builder:
         for value in self.prologue:
             width = extents(value.type)[1].evaluate({})
             memory[value] = emit.add(tile.ScratchOp(nn.element(value), [self.rows, width]))
-        worker, step = self.kernel.program(0), emit.symbols[tile.WORKERS]
+        worker = self.kernel.program(0)
+        begin, end = (self._share(emit.plus(worker, n), groups) for n in (0, 1))
 
         def some_rows(first: SSAValue) -> Sequence[SSAValue]:
             self._fill(memory, first)
@@ -146,12 +152,18 @@ class _Builder:
                 self._tile(first, at)
                 return []
 
-            self.tiles.loop(worker, emit.index(groups), step, [], columns)
+            self.tiles.loop(begin, end, emit.index(1), [], columns)
             self.tiles.memrefs = held
             return []
 
         high, size = emit.extent(self.shape.rows), emit.index(self.rows)
         self.tiles.loop(emit.index(0), high, size, [], some_rows)
+
+    def _share(self, worker: SSAValue, groups: int) -> SSAValue:
+        """Return where a worker's share of columns begins: neighbours, read one after another."""
+        emit = self.emit
+        before = emit.add(arith.MuliOp(worker, emit.index(groups)))
+        return emit.add(arith.DivUIOp(before, emit.symbols[tile.WORKERS]))
 
     def _fill(self, memory: dict[SSAValue, SSAValue], first: SSAValue) -> None:
         """Compute the rows of the left operand from `first` on into memory of the program."""
@@ -219,7 +231,7 @@ class _Builder:
     def _multiply(self, op: Product, left: Subscript, at: Span) -> SSAValue:
         """One product for some rows and tiles of columns: `[m, j, 16]`."""
         if isinstance(op, quant.LinearOp):
-            return IntegerProduct(self.tiles, op, left, at).build()
+            return IntegerProduct(self.tiles, op, left, at, self.ahead).build()
         return self._float(op, left, at)
 
     def _finish(self, results: dict[SSAValue, SSAValue], row: Span, columns: Span) -> None:
@@ -271,6 +283,6 @@ class _Builder:
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
         """The right operand for some columns of K: `[j, size, 16]` f32."""
         if isinstance(op.b.owner, quant.DequantizeOp):
-            return dequantized_columns(self.tiles, op.b.owner, at, k)
+            return dequantized_columns(self.tiles, op.b.owner, at, k, ahead=self.ahead)
         lanes = Span(self.emit.index(0), ROWS, inside=True)
         return self.tiles.tile_of(op.b, (at, Span(k, size, inside=True), lanes))

@@ -24,13 +24,15 @@ class TileDoesNotFit(LoweringError):
 class RegisterTile:
     """A tile of `rows` by `count` tiles of 16 columns, `abreast` of them in registers at once.
 
-    `step` columns of K are multiplied at once.
+    `step` columns of K are multiplied at once. Programs take `band` such tiles, side by side,
+    before they come to the next rows.
     """
 
     rows: int
     count: int
     abreast: int
     step: int
+    band: int
 
     @staticmethod
     def of(group: nn.GroupOp, products: Sequence[object], tiles: int) -> RegisterTile:
@@ -44,14 +46,19 @@ class RegisterTile:
             raise LoweringError(f"group {name} has no schedule with the rows m and columns n")
         rows, columns = schedule.get("m"), schedule.get("n")
         at_once = schedule.get("r", ROWS if rows > 1 else columns)
-        step = schedule.get("k", 8)
+        step, band = schedule.get("k", 8), schedule.get("b", columns)
         asked = f"group {name} asks for a tile of m={rows} n={columns} r={at_once} k={step}"
-        if min(rows, columns, at_once, step) < 1 or step > MOST_STEPS:
+        if min(rows, columns, at_once, step, band) < 1 or step > MOST_STEPS:
             raise TileDoesNotFit(f"{asked}: sizes start at 1, and k ends at {MOST_STEPS}")
         if columns % ROWS or at_once % ROWS or columns % at_once or tiles * ROWS % columns:
             raise TileDoesNotFit(
                 f"{asked}: r and n are multiples of {ROWS}, r divides n and n divides the "
                 f"product's {tiles * ROWS} columns"
+            )
+        if band % columns or tiles * ROWS % band:
+            raise TileDoesNotFit(
+                f"{asked} in bands of b={band}: n divides b and b divides the product's "
+                f"{tiles * ROWS} columns"
             )
         sums = 2 if any(isinstance(op, quant.LinearOp) for op in products) else 1
         registers = rows * at_once // ROWS * sums
@@ -60,4 +67,4 @@ class RegisterTile:
                 f"{asked}: m * r sums take {registers} registers of {ROWS}, at most "
                 f"{MOST_REGISTERS} fit"
             )
-        return RegisterTile(rows, columns // ROWS, at_once // ROWS, step)
+        return RegisterTile(rows, columns // ROWS, at_once // ROWS, step, band // columns)

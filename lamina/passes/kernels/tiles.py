@@ -53,7 +53,13 @@ class Tiles:
         self.statistics: dict[Operation, tuple[SSAValue, ...]] = {}
         """What row operations (norms, softmax) know of the program's row, once computed."""
         self.rooms: dict[Operation, SSAValue] = {}
-        """Memory, shaped as their results, where row operations may keep what they computed."""
+        """Where row operations may keep what they computed: memory of the program, or a result."""
+        self.place = Span(emit.index(0), 1, inside=True)
+        """Which of the program's rows is gone through."""
+        self.ahead: list[SSAValue] = []
+        """Memory of which the rows after the program's will be read before long."""
+        self.stride = 1
+        """The rows of a program."""
 
     def fix(self, value: SSAValue, tile_value: SSAValue) -> None:
         """Say that the only tile of `value` that will be asked for is `tile_value`."""
@@ -103,25 +109,56 @@ class Tiles:
         *,
         shape: tuple[int, ...] | None = None,
         zip: tuple[int, ...] = (),
-        ahead: int = 0,
     ) -> SSAValue:
-        """Load the elements of a memref at `index`, as a vector of `shape`.
-
-        What lies `ahead` bytes behind them will be read before long.
-        """
+        """Load the elements of a memref at `index`, as a vector of `shape`."""
         kind = cast("MemRefType[Any]", memref.type)
         result = tile.vector(kind.element_type, sizes(index) if shape is None else shape)
         at, extent, options = _access(memref, index, zip)
-        return self.emit.add(
-            tile.LoadOp(memref, at, extent, result, zip=zip, ahead=ahead, **options)
-        )
+        return self.emit.add(tile.LoadOp(memref, at, extent, result, zip=zip, **options))
+
+    def prefetch(self, memref: SSAValue, index: Index) -> None:
+        """Say that the elements of a memref at `index` will be loaded before long."""
+        at, extent, _ = _access(memref, index, ())
+        self.emit.effect(tile.PrefetchOp(memref, at, extent))
 
     def store(
-        self, value: SSAValue, memref: SSAValue, index: Index, *, zip: tuple[int, ...] = ()
+        self,
+        value: SSAValue,
+        memref: SSAValue,
+        index: Index,
+        *,
+        zip: tuple[int, ...] = (),
+        nontemporal: bool = False,
     ) -> None:
-        """Store a tile in a memref at `index`; what is outside is dropped."""
+        """Store a tile in a memref at `index`; what is outside is dropped.
+
+        `nontemporal` says that it is not read soon.
+        """
         at, extent, options = _access(memref, index, zip)
-        self.emit.effect(tile.StoreOp(value, memref, at, extent, zip=zip, unique=True, **options))
+        options |= {"unique": True, "nontemporal": nontemporal}
+        self.emit.effect(tile.StoreOp(value, memref, at, extent, zip=zip, **options))
+
+    def room_of(self, op: Operation, index: Index) -> tuple[SSAValue, Index]:
+        """Return where a row operation keeps what it computed for a tile of its row."""
+        memref = self.rooms[op]
+        own = isinstance(memref.owner, tile.ScratchOp)
+        return memref, (self.place, index[-1]) if own else index
+
+    def ask_ahead(self, index: Index, apart: int) -> None:
+        """Ask for what lies at `index` in as many rows further on as a program has.
+
+        Elements so far `apart` are named: as many as a line, or a pair of lines, has.
+        """
+        if not self.ahead:
+            return
+        *lead, row, columns = index
+        assert isinstance(row, Span)
+        assert isinstance(columns, Span)
+        following = Span(self.emit.plus(row.start, self.stride), 1)
+        for memref in self.ahead:
+            for at in range(0, columns.size, apart):
+                one = Span(self.emit.plus(columns.start, at), 1)
+                self.prefetch(memref, (*lead, following, one))
 
     def clamped_rows(self, start: SSAValue, size: int, end: SSAValue) -> Subscript:
         """Return `size` rows from `start` on, those from `end` on replaced by the last one."""

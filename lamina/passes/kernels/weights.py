@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
-from typing import Any, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import IndexType, MemRefType, f32, i8, i32
+from xdsl.dialects.builtin import IndexType, f32, i8, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import quant, tile
-from lamina.dialects.plan import element_bytes
 from lamina.errors import LoweringError
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, rule
@@ -42,11 +39,17 @@ GROUPS = 2
 
 
 def quant_tile(
-    tiles: Tiles, op: quant.LinearOp | quant.DequantizeOp, index: Index, part: SSAValue
+    tiles: Tiles,
+    op: quant.LinearOp | quant.DequantizeOp,
+    index: Index,
+    part: SSAValue,
+    *,
+    ahead: bool,
 ) -> SSAValue:
     """Load unsigned quants for `J` tiles of rows: `[J, GROUPS, 16, 4]` i8.
 
-    `index` is (tiles of rows, block); `part` counts the pairs of groups in the block.
+    `index` is (tiles of rows, block); `part` counts the pairs of groups in the block. What the
+    next tiles have there is asked for `ahead`.
     """
     emit = tiles.emit
     size = GROUPS * op.bits // 8
@@ -54,32 +57,33 @@ def quant_tile(
     packed = Span(emit.times(part, size), size, inside=True)
     whole = [packed, *(Span(zero, n, inside=True) for n in (ROWS, 4))]
     shape = (index[0].size, size, ROWS, 4)
-    memref = tiles.memrefs[op.w[0]]
-    ahead = _following(memref, index[0])
-    return unpacked(tiles, tiles.load(memref, (*index, *whole), shape=shape, ahead=ahead), op.bits)
+    return unpacked(tiles, _panels(tiles, op.w[0], (*index, *whole), shape, ahead), op.bits)
 
 
-def _following(memref: SSAValue, at: Subscript) -> int:
-    """Return how many bytes behind a tile the next program's begins, 0 for a single panel.
+def _panels(
+    tiles: Tiles, weight: SSAValue, index: Index, shape: tuple[int, ...], ahead: bool
+) -> SSAValue:
+    """Load a part of some tiles of rows, and ask for that of the next ones.
 
-    Panels that are read side by side are short streams: of each the hardware sees the beginning
-    too late.
+    A panel is a short stream, of which the hardware sees the beginning too late.
     """
-    kind = cast("MemRefType[Any]", memref.type)
-    return at.size * prod(kind.get_shape()[1:]) * element_bytes(kind.element_type) * (at.size > 1)
+    memref, panels = tiles.memrefs[weight], index[0]
+    if ahead and isinstance(panels, Span):
+        following = Span(tiles.emit.plus(panels.start, panels.size), panels.size, inside=True)
+        tiles.prefetch(memref, (following, *index[1:]))
+    return tiles.load(memref, index, shape=shape)
 
 
-def scale_tile(tiles: Tiles, weight: SSAValue, at: Index) -> SSAValue:
+def scale_tile(tiles: Tiles, weight: SSAValue, at: Index, *, ahead: bool) -> SSAValue:
     """Load scales or offsets for `J` tiles of rows: `[J, 16]` f32.
 
-    `at` is (tiles of rows, group of columns that share a scale).
+    `at` is (tiles of rows, group of columns that share a scale). What the next tiles have there
+    is asked for `ahead`.
     """
     emit = tiles.emit
     rows = Span(emit.index(0), ROWS, inside=True)
     shape = (at[0].size, ROWS)
-    memref = tiles.memrefs[weight]
-    ahead = _following(memref, at[0])
-    return emit.cast(tiles.load(memref, (*at, rows), shape=shape, ahead=ahead), f32)
+    return emit.cast(_panels(tiles, weight, (*at, rows), shape, ahead), f32)
 
 
 def offset_of(
@@ -116,7 +120,7 @@ def _centred(tiles: Tiles, op: quant.DequantizeOp, quants: SSAValue) -> SSAValue
 
 
 def dequantized_columns(
-    tiles: Tiles, op: quant.DequantizeOp, rows: Subscript, k: SSAValue
+    tiles: Tiles, op: quant.DequantizeOp, rows: Subscript, k: SSAValue, *, ahead: bool
 ) -> SSAValue:
     """Return weights for `J` tiles of rows as a right operand: `[J, 4 * GROUPS, 16]` f32.
 
@@ -126,14 +130,14 @@ def dequantized_columns(
     shape = (rows.size, size, ROWS)
     block = Span(emit.over(k, BLOCK), 1, inside=True)
     part = emit.over(emit.modulo(k, BLOCK), size)
-    quants = _centred(tiles, op, quant_tile(tiles, op, (rows, block), part))
+    quants = _centred(tiles, op, quant_tile(tiles, op, (rows, block), part, ahead=ahead))
     columns = emit.reshape(emit.add(tile.TransposeOp(quants, [0, 1, 3, 2])), shape)
     index = (rows, Span(emit.over(k, op.group), 1, inside=True))
-    scale = scale_tile(tiles, op.w[1], index)
+    scale = scale_tile(tiles, op.w[1], index, ahead=ahead)
     wide = emit.broadcast(scale, [0, 2], shape)
     if not op.has_offset:
         return emit.binary(arith.MulfOp, columns, wide)
-    offset = scale_tile(tiles, op.w[2], index)
+    offset = scale_tile(tiles, op.w[2], index, ahead=ahead)
     return emit.fma(columns, wide, emit.broadcast(offset, [0, 2], shape))
 
 

@@ -18,11 +18,10 @@ from lamina.passes.kernels.dot_kernel import MOST_SUMS
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
 from lamina.passes.schedules.cost_model import CostModel
-from lamina.passes.schedules.database import Database, Measured, Numbers
+from lamina.passes.schedules.database import NAMES, Database, Measured, Numbers
 from lamina.passes.schedules.product_class import class_of, linear_of
 
 _GIVEN = re.compile(r"(?P<key>.+) -> (?P<numbers>[a-z]+=\d{1,9}( [a-z]+=\d{1,9})*)")
-_NAMES = ("m", "n", "r", "k")
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,7 @@ class Choice:
 
 
 def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    tile = model.linear(linear_of(group, few=few))
-    return {"m": tile.m, "n": tile.n, "r": tile.r, "k": tile.k}
+    return model.linear(linear_of(group, few=few)).numbers
 
 
 def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
@@ -119,11 +117,11 @@ def read_given(texts: Iterable[str]) -> dict[str, Numbers]:
         parts = _GIVEN.fullmatch(text)
         if parts is None:
             raise InputError(
-                f"schedule-groups: given is {text!r}: expected CLASS -> m=N n=N r=N k=N"
+                f"schedule-groups: given is {text!r}: expected CLASS -> m=N n=N r=N k=N b=N"
             )
         pairs = (pair.split("=") for pair in parts["numbers"].split())
         numbers = {name: int(number) for name, number in pairs}
-        if not {"m", "n"} <= numbers.keys() <= set(_NAMES):
-            raise InputError(f"schedule-groups: given is {text!r}: expected m and n, maybe r and k")
+        if not {"m", "n"} <= numbers.keys() <= NAMES:
+            raise InputError(f"schedule-groups: given is {text!r}: expected m and n, maybe r, k and b")
         found[parts["key"]] = numbers
     return found

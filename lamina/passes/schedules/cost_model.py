@@ -15,12 +15,13 @@ for a row and a register of columns, are chains of multiply-adds that wait for t
 - One row takes each weight once, as it comes from memory: one multiply-add a cycle at most, so that
   four chains are enough.
 - What is read again for every tile of rows has to stay in the second cache level, and what a tile
-  keeps until its end in half of the first.
+  keeps until its end in half of the first. A band of panels in blocks that takes a quarter of the
+  second level is gone through for some rows, which then come from the first, before the next rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from lamina.passes.schedules.machine import Machine
 
@@ -58,12 +59,21 @@ F32 = 4
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows `m` by columns `n`, of which `r` are in registers at once; `k` columns of K at once."""
+    """Rows `m` by columns `n`, of which `r` are in registers at once; `k` columns of K at once.
+
+    Programs go through bands of `b` columns, or `n` for None.
+    """
 
     m: int
     n: int
     r: int
     k: int
+    b: int | None = None
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Those that are said, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -170,7 +180,14 @@ class CostModel:
         all_rows = self.wishes.all_rows or ALL_ROWS
         rows = min(rows, max(1, all_rows // linear.products))
         tiles = self._tiles(linear, (self.wishes.many or PANEL) // linear.products // PANEL)
-        return Tile(self._kept(linear, rows, tiles), tiles * PANEL, PANEL, self._step)
+        band = self._band(linear, tiles)
+        return Tile(self._kept(linear, rows, tiles), tiles * PANEL, PANEL, self._step, band)
+
+    def _band(self, linear: Linear, tiles: int) -> int:
+        """Return the columns of tiles side by side that take a quarter of the second level."""
+        tile = tiles * PANEL * linear.depth * linear.weight * linear.products
+        groups = -(-linear.columns // PANEL) // tiles
+        return _divisor(groups, int(self.machine.l2 // 4 // tile)) * tiles * PANEL
 
     def _floats(self, linear: Linear) -> Tile:
         """Several panels side by side, so that each element of a row is used as often."""

@@ -25,7 +25,7 @@ MOST_BYTES: Final = 1 << 20
 """The largest file that is read; a schedule takes some four hundred bytes."""
 
 _FOLDER: Final = "schedules"
-_NAMES: Final = frozenset({"m", "n", "r", "k"})
+NAMES: Final = frozenset({"m", "n", "r", "k", "b"})
 _LARGEST: Final = 1 << 20
 _LONGEST_CLASS: Final = 1000
 _LONGEST_TIME: Final = 1e15
@@ -155,7 +155,7 @@ def _entry(fields: dict[str, Any]) -> Measured:
 
 
 def _numbers(fields: dict[str, Any]) -> Numbers:
-    if not {"m", "n"} <= fields.keys() <= _NAMES:
+    if not {"m", "n"} <= fields.keys() <= NAMES:
         raise ValueError(f"a schedule has the numbers {sorted(fields)}")
     for value in fields.values():
         if type(value) is not int or not 1 <= value <= _LARGEST:

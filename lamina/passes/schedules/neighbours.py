@@ -61,7 +61,15 @@ def _columns(scheduled: Scheduled, numbers: Numbers) -> Iterator[Numbers]:
     for wanted, widths in ((at_once, around), (2 * at_once, next_to), (at_once // 2, next_to)):
         for count in widths:
             fitting = (d for d in range(1, max(1, wanted) + 1) if count % d == 0)
-            yield {**numbers, "n": count * PANEL, "r": max(fitting) * PANEL}
+            columns = count * PANEL
+            rest = {name: n for name, n in numbers.items() if name != "b" or n % columns == 0}
+            yield {**rest, "n": columns, "r": max(fitting) * PANEL}
+
+
+def _bands(scheduled: Scheduled, numbers: Numbers) -> Iterator[Numbers]:
+    """Wider bands of columns and narrower ones."""
+    if "b" in numbers:
+        yield from _scaled(numbers, "b", _WIDTHS)
 
 
 def _depth(scheduled: Scheduled, numbers: Numbers) -> Iterator[Numbers]:
@@ -75,6 +83,7 @@ def _depth(scheduled: Scheduled, numbers: Numbers) -> Iterator[Numbers]:
 AXES: Final[dict[str, Callable[[Scheduled, Numbers], Iterator[Numbers]]]] = {
     "rows": _rows,
     "columns": _columns,
+    "bands": _bands,
     "depth": _depth,
 }
 """What a schedule is changed in, one after another."""

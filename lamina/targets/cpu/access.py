@@ -7,7 +7,7 @@ from math import gcd, prod
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
-from lamina.dialects.tile import LoadOp, StoreOp, values
+from lamina.dialects.tile import LoadOp, PrefetchOp, StoreOp, values
 from lamina.targets.cpu.emitter import Emitter
 from lamina.targets.cpu.integers import (
     add,
@@ -32,13 +32,13 @@ SLACK = 64
 
 
 class Access:
-    """The tile of a load or store, cut in runs: stretches of elements that are neighbours.
+    """The tile of an access, cut in runs: stretches of elements that are neighbours.
 
     A run lies inside the bounds as a whole or not at all (`exists`), save that its end may be
     `ragged`: then the lanes that exist are a `mask`.
     """
 
-    def __init__(self, emitter: Emitter, op: LoadOp | StoreOp) -> None:
+    def __init__(self, emitter: Emitter, op: LoadOp | PrefetchOp | StoreOp) -> None:
         self.memref = emitter.memref(op.x)
         self.shape = op.tile_shape
         self.size = prod(self.shape)
@@ -153,7 +153,7 @@ class Access:
         span = self._steps[d] * (self.shape[d] - 1)
         return plus(self._starts[d], Range(min(0, span), max(0, span)))
 
-    def _needed(self, op: LoadOp | StoreOp) -> list[str | None]:
+    def _needed(self, op: LoadOp | PrefetchOp | StoreOp) -> list[str | None]:
         return [
             None if d in values(op.in_bounds) else self._bound(d, op.limits.get(d))
             for d in range(len(self.shape))

@@ -6,7 +6,7 @@ so loop-invariant values are hoisted while they are being written.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ class Scope:
     guarded: bool = False
     counter: str | None = None
     lines: list[str] = field(default_factory=list[str])
-    known: dict[str, str] = field(default_factory=dict[str, str])
+    known: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
 
 
 class Builder:

@@ -1,7 +1,8 @@
-"""`tile.load`, `tile.store`, `tile.scratch` and `tile.check`."""
+"""`tile.load`, `tile.prefetch`, `tile.store`, `tile.scratch` and `tile.check`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType
@@ -9,11 +10,11 @@ from xdsl.ir import Operation
 
 from lamina.dialects import tile
 from lamina.targets.cpu.access import SEGMENT, SLACK, Access, piece
+from lamina.targets.cpu.alternation import CHAINS, alternate
 from lamina.targets.cpu.elements import ELEMENTS, I1, Element, element, literal, splat_literal
 from lamina.targets.cpu.emitter import CACHE_LINE, ERROR_SLOT, Emitter, Rule
 from lamina.targets.cpu.hidden import varying
-from lamina.targets.cpu.integers import displace
-from lamina.targets.cpu.shuffles import concat, gather, splat
+from lamina.targets.cpu.shuffles import concat, gather, spread
 from lamina.targets.cpu.values import Tile
 
 
@@ -28,7 +29,6 @@ class Load:
         self._emitter = emitter
         self._builder = emitter.builder
         self._pad = _pad(op)
-        self._ahead = op.ahead.value.data if op.ahead is not None else 0
         self._outside = self._missing() if self._access.conditional else None
         self._waiting = True
         self.tile = emitter.make(self.kind, tile.shape_of(op.y.type), self._part)
@@ -40,7 +40,12 @@ class Load:
         self._waiting = False
 
     def splat(self, first: int, bits: int, lanes: int) -> str | None:
-        """Return the `bits` from element `first` on, in every lane, straight from memory."""
+        """Return the `bits` from element `first` on, in every lane, straight from memory.
+
+        A single element stays in its register.
+        """
+        if self.tile.size == 1:
+            return None
         run, skip = divmod(first, self._access.run)
         last = skip + bits // self.kind.bits
         if not self._waiting or self._access.ragged or self.kind is I1 or last > self._access.run:
@@ -49,8 +54,12 @@ class Load:
             return None
         kind = self.kind if bits == self.kind.bits else ELEMENTS[f"i{bits}"]
         pointer = varying(self._builder, self._access.pointer(run, skip, self._outside), self.home)
-        name = self._builder.value(f"load {kind.llvm}, ptr {pointer}, align {self.kind.size}")
-        return splat(self._builder, kind, name, lanes)
+        text = f"load <1 x {kind.llvm}>, ptr {pointer}, align {self.kind.size}"
+        # Nothing was written since the tile was made: in this scope the element is what it was.
+        known = self._builder.scope.known
+        if (text, self) not in known:
+            known[text, self] = self._builder.value(text)
+        return spread(self._builder, kind, known[text, self], 1, lanes, 0)
 
     def _part(self, part: int) -> str:
         width = self.tile.width
@@ -65,8 +74,6 @@ class Load:
     def _piece(self, first: int, width: int) -> str:
         run, skip = divmod(first, self._access.run)
         pointer = self._access.pointer(run, skip, self._outside)
-        if self._ahead:
-            self._prefetch(pointer)
         vector, align = f"<{width} x {self.kind.memory}>", self.kind.size
         if self._access.ragged:
             mask = self._access.mask(skip, width)
@@ -80,12 +87,6 @@ class Load:
         else:
             text = f"load {vector}, ptr {pointer}, align {align}"
         return self._read(self._builder.value(text), width)
-
-    def _prefetch(self, pointer: str) -> None:
-        """Ask for what lies ahead, into the second level: the first holds what is read now."""
-        self._builder.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        place = displace(self._builder, pointer, self._ahead)
-        self._builder.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
 
     def _scalar(self, first: int) -> str:
         run, skip = divmod(first, self._access.run)
@@ -130,14 +131,34 @@ def _load(emitter: Emitter, op: tile.LoadOp) -> None:
     emitter.set(op.y, load.tile)
 
 
+def _prefetch(emitter: Emitter, op: tile.PrefetchOp) -> None:
+    """Ask for each line of a tile, into the second level: the first holds what is read now."""
+    access, builder = Access(emitter, op), emitter.builder
+    builder.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+    line = max(1, CACHE_LINE // access.memref.element.size)
+    for run in range(access.size // access.run):
+        for skip in range(0, access.run, line):
+            place = access.pointer(run, skip, None)
+            builder.effect(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 2, i32 1)")
+
+
 def _store(emitter: Emitter, op: tile.StoreOp) -> None:
     access, value = Access(emitter, op), emitter.tile(op.v)
     outside = emitter.ditch(SEGMENT + SLACK) if access.conditional else None
     width = min(value.width, access.run) if value.width else 1
     size = piece(width, access.run)
     emitter.writes(access.memref)
+    if size == value.width:
+        _fetch(emitter, value)
     for first in range(0, access.size, size):
         _store_piece(emitter, access, value, first, size, outside, op)
+
+
+def _fetch(emitter: Emitter, value: Tile) -> None:
+    """Compute the parts of a value, a few at a time."""
+    for first in range(0, value.count, CHAINS):
+        some = range(first, min(first + CHAINS, value.count))
+        alternate(emitter.builder, value.home, [partial(value.part, part) for part in some])
 
 
 def _store_piece(
@@ -234,6 +255,7 @@ def _memory_literal(kind: Element, width: int, value: float) -> str:
 
 RULES: Final[dict[type[Operation], Rule]] = {
     tile.LoadOp: _load,
+    tile.PrefetchOp: _prefetch,
     tile.StoreOp: _store,
     tile.ScratchOp: _scratch,
     tile.CheckOp: _check,

@@ -80,7 +80,7 @@ def splat(builder: Builder, element: Element, scalar: str, width: int) -> str:
         return f"splat ({element.llvm} {scalar})"
     vector = element.of(width)
     one = builder.pure(f"insertelement {vector} poison, {element.llvm} {scalar}, i64 0", scalar)
-    return _spread(builder, element, one, width, width, 0)
+    return spread(builder, element, one, width, width, 0)
 
 
 def concat(builder: Builder, element: Element, parts: Sequence[tuple[str, int]]) -> str:
@@ -118,7 +118,7 @@ def _splat(builder: Builder, source: Tile, index: int, lanes: int) -> str:
     if lanes == 1 == source.width:
         return source.part(index)
     part, lane = divmod(index, source.width)
-    return _spread(builder, source.element, source.part(part), source.width, lanes, lane)
+    return spread(builder, source.element, source.part(part), source.width, lanes, lane)
 
 
 def _pick(builder: Builder, source: Tile, wanted: list[int]) -> str:
@@ -152,9 +152,10 @@ def _widen(builder: Builder, element: Element, name: str, width: int, least: int
     return _shuffle(builder, element, name, "poison", width, mask)
 
 
-def _spread(
+def spread(
     builder: Builder, element: Element, name: str, width: int, lanes: int, lane: int
 ) -> str:
+    """Return `lanes` copies of one lane of a vector of `width`."""
     if lane == 0:
         text = (
             f"shufflevector {element.of(width)} {name}, {element.of(width)} poison, "

@@ -321,6 +321,10 @@ def _scratch(run: Interpreter, op: tile.ScratchOp, args: Args) -> tuple[Any]:
     return (poison(op.y.type, op.y.type.get_shape()),)
 
 
+def _prefetch(run: Interpreter, op: tile.PrefetchOp, args: Args) -> tuple[()]:
+    return ()
+
+
 def _check(run: Interpreter, op: tile.CheckOp, args: Args) -> tuple[()]:
     if run.failed is None and not np.all(args[0]):
         run.failed = op.node.data
@@ -330,6 +334,7 @@ def _check(run: Interpreter, op: tile.CheckOp, args: Args) -> tuple[()]:
 MEANINGS: dict[type[Operation], Meaning] = {
     tile.ProgramIdOp: _program_id,
     tile.LoadOp: _load,
+    tile.PrefetchOp: _prefetch,
     tile.StoreOp: _store,
     tile.DotOp: _dot,
     tile.ReduceOp: _reduce,
