@@ -122,6 +122,8 @@ def read_given(texts: Iterable[str]) -> dict[str, Numbers]:
         pairs = (pair.split("=") for pair in parts["numbers"].split())
         numbers = {name: int(number) for name, number in pairs}
         if not {"m", "n"} <= numbers.keys() <= NAMES:
-            raise InputError(f"schedule-groups: given is {text!r}: expected m and n, maybe r, k and b")
+            raise InputError(
+                f"schedule-groups: given is {text!r}: expected m and n, maybe r, k and b"
+            )
         found[parts["key"]] = numbers
     return found
