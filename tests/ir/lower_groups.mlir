@@ -1,10 +1,16 @@
 // RUN: lamina opt %s -p lower-groups | filecheck %s
 
-// A group is a kernel whose symbols are numbered; groups that differ in their names are one.
-// CHECK:       tile.kernel @twice attributes {symbols = ["n0", "workers"], grid = ["n0"], access = ["read", "write"], aliases = {{\[\[0 : i64, 1 : i64\]\]}}, work = #tile.work<{bytes = "64*n0"}>}
-// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: memref<?x8xf32>, %[[Y:.*]]: memref<?x8xf32>, %{{.*}}: index, %{{.*}}: index):
-// CHECK:         %[[ROW:.*]] = tile.program_id {dim = 0 : i64}
-// CHECK:         %[[T:.*]] = tile.load %[[X]][%[[ROW]], %{{.*}}] {shape = array<i64: 1, 8>, in_bounds = array<i64: 0, 1>}
+// A group is a kernel whose symbols are numbered; groups that differ in their names are one. A
+// program takes a few rows.
+// CHECK:       tile.kernel @twice attributes {symbols = ["n0", "workers"], grid = ["ceildiv(n0, 8)"], access = ["read", "write"], aliases = {{\[\[0 : i64, 1 : i64\]\]}}, work = #tile.work<{bytes = "64*n0"}>}
+// CHECK-NEXT:    ^{{.*}}(%[[X:.*]]: memref<?x8xf32>, %[[Y:.*]]: memref<?x8xf32>, %[[N:.*]]: index, %{{.*}}: index):
+// CHECK:         %[[PROGRAM:.*]] = tile.program_id {dim = 0 : i64}
+// CHECK-NEXT:    %[[FIRST:.*]] = arith.muli %[[PROGRAM]], %[[COUNT:.*]] : index
+// CHECK-NEXT:    %[[LEFT:.*]] = arith.subi %[[N]], %[[FIRST]] : index
+// CHECK-NEXT:    %[[END:.*]] = arith.minsi %[[LEFT]], %[[COUNT]] : index
+// CHECK-NEXT:    scf.for %[[I:.*]] = %{{.*}} to %[[END]] step %{{.*}} {
+// CHECK-NEXT:    %[[ROW:.*]] = arith.addi %[[FIRST]], %[[I]] : index
+// CHECK-NEXT:    %[[T:.*]] = tile.load %[[X]][%[[ROW]], %{{.*}}] {shape = array<i64: 1, 8>, in_bounds = array<i64: 0, 1>}
 // CHECK-NEXT:    %[[SUM:.*]] = arith.addf %[[T]], %[[T]]
 // CHECK-NEXT:    tile.store %[[SUM]], %[[Y]][%[[ROW]], %{{.*}}] {shape = array<i64: 1, 8>, in_bounds = array<i64: 0, 1>, unique}
 // CHECK-NOT:   tile.kernel @double

@@ -1,5 +1,6 @@
 """Kernels that go through rows mean what their groups mean, at every odd size."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,11 +10,12 @@ from group_module import Body, arrays_of, compare, module_of
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i32
 from xdsl.ir import SSAValue
 
+from lamina.compiler import lower
 from lamina.dialects import nn
 from lamina.dialects.tensors import extents, tensor
 
 ROWS = (0, 1, 3, 31)
-COLUMNS = (1, 7, 33, 301)
+COLUMNS = (1, 7, 33, 128, 301)
 Build = Callable[[Body, str], Any]
 
 
@@ -133,3 +135,20 @@ def test_what_is_no_number_spreads_as_in_the_group(build: Build, odd: float) -> 
     arrays = arrays_of(module, T=3)
     arrays[0][1, 20] = odd
     compare(module, arrays, atol=1e-5, rtol=1e-5)
+
+
+def kernel_text(build: Build, columns: int) -> str:
+    module = module_of(lambda body: build(body, str(columns)), "rows")
+    return str(lower(module, "reference", pipeline="lower-groups"))
+
+
+def test_results_of_whole_lines_go_past_the_cache_if_none_keeps_them() -> None:
+    assert "nontemporal" in kernel_text(softmax, 48)
+    assert "nontemporal" not in kernel_text(softmax, 33)
+    assert "nontemporal" not in kernel_text(reduced("max"), 48)
+
+
+def test_rows_are_few_in_a_program_unless_they_are_long() -> None:
+    grid = r'grid = \["(.*?)"\]'
+    found = [re.search(grid, kernel_text(rms_norm, n)) for n in (5, 576, 4096)]
+    assert [each[1] for each in found if each] == ["ceildiv(n0, 8)", "ceildiv(n0, 4)", "n0"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -11,19 +11,22 @@ from lamina.dialects import tile
 
 
 def find_in_place(
-    block: Block, pairs: Sequence[tuple[SSAValue, SSAValue]], *, whole_rows: bool
+    block: Block,
+    pairs: Sequence[tuple[SSAValue, SSAValue]],
+    *,
+    own: Collection[tuple[SSAValue, ...]] = (),
 ) -> list[tuple[SSAValue, SSAValue]]:
     """Return those (operand, result) memrefs of one type that may be the same memory.
 
     Programs write apart, so an operand may go if each program reads of it just the tile that it
-    then writes for the first time, and no more afterwards. With `whole_rows` a program has its
-    rows for itself: it may also read other columns of them before it begins to write, and write
-    again.
+    then writes for the first time, and no more afterwards. Rows that begin with the subscripts
+    `own` are those of one program: it may also read any of them before it begins to write, and
+    write again.
     """
     if not pairs:
         return []
     order = {op: n for n, op in enumerate(block.walk())}
-    return [pair for pair in pairs if _is_safe(*pair, block, order, whole_rows)]
+    return [pair for pair in pairs if _is_safe(*pair, block, order, own)]
 
 
 def _is_safe(
@@ -31,24 +34,26 @@ def _is_safe(
     result: SSAValue,
     block: Block,
     order: dict[Operation, int],
-    whole_rows: bool,
+    own: Collection[tuple[SSAValue, ...]],
 ) -> bool:
     uses = {use.operation for use in result.uses}
     stores = sorted((op for op in uses if isinstance(op, tile.StoreOp)), key=order.__getitem__)
     if not stores or not all(isinstance(op, tile.LoadOp | tile.StoreOp) for op in uses):
         return False
     store, *more = stores
-    if more and not (whole_rows and all(_same_rows(each, store) for each in more)):
+    if more and not all(_is_owned(each, own) for each in stores):
         return False
     if not all(_uses(store.at, loop) for loop in _loops_around(store)):
         return False
     last = order[_at_top(store, block)]
     for use in operand.uses:
         load = use.operation
+        if isinstance(load, tile.PrefetchOp):
+            continue
         if not isinstance(load, tile.LoadOp) or order[load] > order[store]:
             return False
-        before = whole_rows and order[_at_top(load, block)] < last
-        if not (_same_tile(load, store) or (before and _same_rows(load, store))):
+        before = order[_at_top(load, block)] < last
+        if not (_same_tile(load, store) or (before and _is_owned(load, own))):
             return False
     return True
 
@@ -63,10 +68,9 @@ def _same_tile(load: tile.LoadOp, store: tile.StoreOp) -> bool:
     )
 
 
-def _same_rows(access: tile.LoadOp | tile.StoreOp, store: tile.StoreOp) -> bool:
-    apart = access.zip is None and store.zip is None
-    rows = tuple(access.at)[:-1] == tuple(store.at)[:-1]
-    return apart and rows and access.tile_shape[:-1] == store.tile_shape[:-1]
+def _is_owned(access: tile.LoadOp | tile.StoreOp, own: Collection[tuple[SSAValue, ...]]) -> bool:
+    """Whether an access lies in rows that the program has for itself."""
+    return access.zip is None and any(tuple(access.at)[: len(row)] == row for row in own)
 
 
 def _loops_around(op: Operation) -> Iterator[scf.ForOp | scf.WhileOp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith
@@ -49,6 +49,8 @@ class Kernel:
         self.tiles = Tiles(self.emit, dict(zip(inputs, args, strict=False)))
         self._stores = dict(zip(self.outputs, args[len(inputs) : len(kinds)], strict=True))
         self._inputs = inputs
+        self.far: SSAValue | bool = False
+        """Whether results are too large for a cache to keep, and are stored past it."""
 
     def only(self, kind: type[_Op]) -> _Op:
         """Return the group's one operation of a kind; LoweringError if it has none or several."""
@@ -57,17 +59,19 @@ class Kernel:
             raise LoweringError(f"expected one {kind.name} in a group, got {len(found)}")
         return found[0]
 
-    def finish(self, grid: Sequence[Dim], *, whole_rows: bool = False) -> tile.KernelOp:
+    def finish(
+        self, grid: Sequence[Dim], *, own: Collection[tuple[SSAValue, ...]] = ()
+    ) -> tile.KernelOp:
         """Close the kernel with a grid in the group's symbols.
 
-        `whole_rows` says that a program has the rows that it stores for itself.
+        `own` are the rows, by their first subscripts, that a program has for itself.
         """
         self.block.add_op(tile.ReturnOp())
         pools = {_pool_of(y) for y in self.yields if isinstance(y.type, PagesType)}
         access = ["update" if v in pools else "read" for v in self._inputs]
         access += ["write"] * len(self.outputs)
         renamed: dict[str, Dim | int | str] = {k: Dim.symbol(v) for k, v in self._names.items()}
-        aliases = self._aliases(whole_rows)
+        aliases = self._aliases(own)
         work = {
             kind: None if count is None else count.substitute(renamed)
             for kind, count in work_of(self.group).items()
@@ -85,7 +89,7 @@ class Kernel:
             regions=[Region(self.block)],
         )
 
-    def _aliases(self, whole_rows: bool) -> list[tuple[int, int]]:
+    def _aliases(self, own: Collection[tuple[SSAValue, ...]]) -> list[tuple[int, int]]:
         """The operands that results may overwrite, by the numbers of their arguments."""
         args: list[SSAValue] = list(self.block.args)
         pairs = [
@@ -94,7 +98,7 @@ class Kernel:
             for y in self.outputs
             if x.type == y.type
         ]
-        found = find_in_place(self.block, pairs, whole_rows=whole_rows)
+        found = find_in_place(self.block, pairs, own=own)
         return [(args.index(x), args.index(y)) for x, y in found]
 
     def program(self, dim: int) -> SSAValue:
@@ -125,7 +129,16 @@ class Kernel:
                 write_pages(self.tiles, _write_of(value), lead, span)
                 continue
             where = self._index(value, lead, span)
-            self.tiles.store(self.tiles.tile_of(value, where), self._stores[value], where)
+            self._put(self.tiles.tile_of(value, where), self._stores[value], where)
+
+    def _put(self, value: SSAValue, memref: SSAValue, where: Index) -> None:
+        def put(nontemporal: bool) -> None:
+            self.tiles.store(value, memref, where, nontemporal=nontemporal)
+
+        if isinstance(self.far, SSAValue):
+            self.emit.when(self.far, lambda: put(True), lambda: put(False))
+        else:
+            put(self.far)
 
     def _index(self, value: SSAValue, lead: Sequence[Subscript], span: Span) -> Index:
         """Return where the columns `span` of rows `lead` lie in `value`."""

@@ -21,11 +21,20 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.subscripts import Index, Span, sizes
 from lamina.passes.kernels.tiles import Tiles, rule
 
-Statistics = Callable[[Tiles, Any, Index, int], tuple[SSAValue, ...]]
-"""Emit what an operation must know of the row at an index: (tiles, op, row, chunk)."""
+LINE = 16
+"""Elements of a line of a cache."""
 
-STATISTICS: dict[type[Operation], Statistics] = {}
-"""The statistics of each row operation, vectors of one element a row."""
+Known = tuple[SSAValue, ...]
+"""What is known of a row so far, vectors of one element."""
+
+Statistic = Callable[[Tiles, Any, Index, int, Known], SSAValue]
+"""Emit what else an operation must know of the row at an index: (tiles, op, row, chunk, known)."""
+
+Combine = Callable[[SSAValue, SSAValue], SSAValue]
+"""Emit what results of lanes and a further chunk come to."""
+
+STATISTICS: dict[type[Operation], list[Statistic]] = {}
+"""The statistics of each row operation, one after another: each needs a loop over the row."""
 
 COMBINE: dict[str, tuple[type[Any], type[Any]]] = {
     "add": (arith.AddfOp, arith.AddiOp),
@@ -47,11 +56,11 @@ NEUTRAL: dict[str, tuple[float, int]] = {
 }
 
 
-def statistics(kind: type[Operation]) -> Callable[[Statistics], Statistics]:
-    """Register the statistics of a row operation."""
+def statistic(kind: type[Operation]) -> Callable[[Statistic], Statistic]:
+    """Register the next statistic of a row operation."""
 
-    def register(function: Statistics) -> Statistics:
-        STATISTICS[kind] = function
+    def register(function: Statistic) -> Statistic:
+        STATISTICS.setdefault(kind, []).append(function)
         return function
 
     return register
@@ -117,17 +126,23 @@ def fold_row(
     kind: str,
     value: Callable[[Span], SSAValue],
     element: Attribute = f32,
+    *,
+    combine: Combine | None = None,
 ) -> SSAValue:
-    """Reduce a row of one-row tiles `[…, chunk]` to a vector `[1]`."""
+    """Reduce a row of one-row tiles `[…, chunk]` to a vector `[1]`.
+
+    `combine` takes a chunk into the lanes' results, by default as `kind` does; the kind's neutral
+    value, which stands for what is beyond the row, leaves them as they are.
+    """
     emit = tiles.emit
     start = emit.full(neutral(kind, element), element, [chunk])
-    combine = COMBINE[kind][isinstance(element, IntegerType)]
+    usual = COMBINE[kind][isinstance(element, IntegerType)]
 
     def body(span: Span, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         x = emit.reshape(value(span), [chunk])
         if not span.inside:
             x = emit.add(tile.SelectOp(valid(tiles, span, extent), x, start))
-        return [emit.binary(combine, carried[0], x)]
+        return [combine(carried[0], x) if combine else emit.binary(usual, carried[0], x)]
 
     (lanes,) = over_row(tiles, extent, chunk, body, [start])
     return emit.broadcast(emit.reduce(lanes, kind, [0]), [], [1])
@@ -144,10 +159,21 @@ def valid(tiles: Tiles, span: Span, extent: Dim) -> SSAValue:
 def find_statistics(tiles: Tiles, ops: Sequence[Operation], row: Index, widest: int) -> None:
     """Emit the statistics of every row operation among `ops`, in order."""
     for op in ops:
-        if type(op) in STATISTICS:
-            extent = extents(op.operands[0].type)[-1]
-            chunk = chunk_of(extent, widest)
-            tiles.statistics[op] = STATISTICS[type(op)](tiles, op, row, chunk)
+        for which in range(len(STATISTICS.get(type(op), ()))):
+            found = find_statistic(tiles, op, which, row, widest)
+            tiles.statistics[op] = (*tiles.statistics.get(op, ())[:which], found)
+
+
+def find_statistic(tiles: Tiles, op: Operation, which: int, row: Index, widest: int) -> SSAValue:
+    """Emit one statistic of a row operation: `[1]`.
+
+    Chunks are twice as wide as `widest` where that divides the row: sums wait for one another.
+    """
+    extent = extents(op.operands[0].type)[-1]
+    doubled = extent.constant is not None and extent.constant % (2 * widest) == 0
+    chunk = chunk_of(extent, 2 * widest if doubled else widest)
+    known = tiles.statistics[op][:which] if which else ()
+    return STATISTICS[type(op)][which](tiles, op, row, chunk, known)
 
 
 def _per_row(tiles: Tiles, op: Operation, which: int, index: Index) -> SSAValue:
@@ -162,19 +188,24 @@ def spread(tiles: Tiles, value: SSAValue, index: Index) -> SSAValue:
     return emit.broadcast(emit.reshape(value, [1] * rank), list(range(rank)), sizes(index))
 
 
-@statistics(nn.RmsNormOp)
-def _rms_statistics(tiles: Tiles, op: nn.RmsNormOp, row: Index, chunk: int) -> tuple[SSAValue, ...]:
+@statistic(nn.RmsNormOp)
+def _inverse_root(tiles: Tiles, op: nn.RmsNormOp, row: Index, chunk: int, known: Known) -> SSAValue:
     emit, extent = tiles.emit, extents(op.x.type)[-1]
 
-    def square(span: Span) -> SSAValue:
-        x = single(tiles, op.x, (*row, span))
-        return emit.binary(arith.MulfOp, x, x)
-
-    total = fold_row(tiles, extent, chunk, "add", square)
+    total = _squares(tiles, extent, chunk, lambda span: single(tiles, op.x, (*row, span)))
     mean = emit.binary(arith.DivfOp, total, _count(tiles, extent))
     shifted = emit.binary(arith.AddfOp, mean, emit.full(op.eps.value.data, f32, [1]))
     root = emit.add(math.SqrtOp(shifted))
-    return (emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root),)
+    return emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root)
+
+
+def _squares(tiles: Tiles, extent: Dim, chunk: int, value: Callable[[Span], SSAValue]) -> SSAValue:
+    """Return the sum of the squares of a row: `[1]`."""
+
+    def combine(total: SSAValue, x: SSAValue) -> SSAValue:
+        return tiles.emit.fma(x, x, total)
+
+    return fold_row(tiles, extent, chunk, "add", value, combine=combine)
 
 
 def _count(tiles: Tiles, extent: Dim) -> SSAValue:
@@ -192,25 +223,28 @@ def _rms_norm(tiles: Tiles, op: nn.RmsNormOp, index: Index, _: SSAValue) -> SSAV
     return emit.cast(emit.binary(arith.MulfOp, x, w), nn.element(op.y))
 
 
-@statistics(nn.LayerNormOp)
-def _layer_statistics(
-    tiles: Tiles, op: nn.LayerNormOp, row: Index, chunk: int
-) -> tuple[SSAValue, ...]:
-    emit, extent = tiles.emit, extents(op.x.type)[-1]
-    count = _count(tiles, extent)
+@statistic(nn.LayerNormOp)
+def _mean(tiles: Tiles, op: nn.LayerNormOp, row: Index, chunk: int, known: Known) -> SSAValue:
+    extent = extents(op.x.type)[-1]
     total = fold_row(tiles, extent, chunk, "add", lambda span: single(tiles, op.x, (*row, span)))
-    mean = emit.binary(arith.DivfOp, total, count)
+    return tiles.emit.binary(arith.DivfOp, total, _count(tiles, extent))
 
-    def squared(span: Span) -> SSAValue:
+
+@statistic(nn.LayerNormOp)
+def _inverse_deviation(
+    tiles: Tiles, op: nn.LayerNormOp, row: Index, chunk: int, known: Known
+) -> SSAValue:
+    emit, extent = tiles.emit, extents(op.x.type)[-1]
+
+    def distance(span: Span) -> SSAValue:
         index = (*row, span)
-        x = single(tiles, op.x, index)
-        d = emit.binary(arith.SubfOp, x, spread(tiles, mean, index))
-        return emit.binary(arith.MulfOp, d, d)
+        return emit.binary(arith.SubfOp, single(tiles, op.x, index), spread(tiles, known[0], index))
 
-    variance = emit.binary(arith.DivfOp, fold_row(tiles, extent, chunk, "add", squared), count)
+    squares = _squares(tiles, extent, chunk, distance)
+    variance = emit.binary(arith.DivfOp, squares, _count(tiles, extent))
     shifted = emit.binary(arith.AddfOp, variance, emit.full(op.eps.value.data, f32, [1]))
     root = emit.add(math.SqrtOp(shifted))
-    return mean, emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root)
+    return emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), root)
 
 
 @rule(nn.LayerNormOp)
@@ -222,46 +256,56 @@ def _layer_norm(tiles: Tiles, op: nn.LayerNormOp, index: Index, _: SSAValue) -> 
     return emit.cast(emit.fma(x, w, b), nn.element(op.y))
 
 
-@statistics(nn.SoftmaxOp)
-def _softmax_statistics(
-    tiles: Tiles, op: nn.SoftmaxOp, row: Index, chunk: int
-) -> tuple[SSAValue, ...]:
-    extent = extents(op.x.type)[-1]
+@statistic(nn.SoftmaxOp)
+def _largest(tiles: Tiles, op: nn.SoftmaxOp, row: Index, chunk: int, known: Known) -> SSAValue:
+    emit, extent = tiles.emit, extents(op.x.type)[-1]
     if op.axis.value.data != len(extents(op.x.type)) - 1:
         raise LoweringError("a softmax kernel takes the last axis")
-    largest = fold_row(tiles, extent, chunk, "max", lambda span: single(tiles, op.x, (*row, span)))
+
+    def larger(largest: SSAValue, x: SSAValue) -> SSAValue:
+        # A NaN need not be found here: it makes the sum one.
+        return emit.add(tile.SelectOp(emit.add(tile.CompareOp("gt", x, largest)), x, largest))
+
+    def read(span: Span) -> SSAValue:
+        return single(tiles, op.x, (*row, span))
+
+    return fold_row(tiles, extent, chunk, "max", read, combine=larger)
+
+
+@statistic(nn.SoftmaxOp)
+def _inverse_sum(tiles: Tiles, op: nn.SoftmaxOp, row: Index, chunk: int, known: Known) -> SSAValue:
+    emit, extent = tiles.emit, extents(op.x.type)[-1]
 
     def power(span: Span) -> SSAValue:
         index = (*row, span)
-        found = _shifted_exp(tiles, op, index, largest)
+        found = _shifted_exp(tiles, op, index, known[0])
         if op in tiles.rooms:
-            tiles.store(found, tiles.rooms[op], index)
+            tiles.store(found, *tiles.room_of(op, index))
+        tiles.ask_ahead(index, LINE)
         return found
 
     total = fold_row(tiles, extent, chunk, "add", power)
-    return largest, tiles.emit.binary(arith.DivfOp, tiles.emit.full(1.0, f32, [1]), total)
+    return emit.binary(arith.DivfOp, emit.full(1.0, f32, [1]), total)
 
 
 def _shifted_exp(tiles: Tiles, op: nn.SoftmaxOp, index: Index, largest: SSAValue) -> SSAValue:
     emit = tiles.emit
     shifted = emit.binary(arith.SubfOp, single(tiles, op.x, index), spread(tiles, largest, index))
-    return emit.add(math.ExpOp(shifted))
+    return emit.decay(shifted)
 
 
 @rule(nn.SoftmaxOp)
 def _softmax(tiles: Tiles, op: nn.SoftmaxOp, index: Index, _: SSAValue) -> SSAValue:
     if op in tiles.rooms:
-        power = tiles.load(tiles.rooms[op], index)
+        power = tiles.emit.reshape(tiles.load(*tiles.room_of(op, index)), sizes(index))
     else:
         power = _shifted_exp(tiles, op, index, tiles.statistics[op][0])
     y = tiles.emit.binary(arith.MulfOp, power, _per_row(tiles, op, 1, index))
     return tiles.emit.cast(y, nn.element(op.y))
 
 
-@statistics(nn.ReduceOp)
-def _reduce_statistics(
-    tiles: Tiles, op: nn.ReduceOp, row: Index, chunk: int
-) -> tuple[SSAValue, ...]:
+@statistic(nn.ReduceOp)
+def _reduction(tiles: Tiles, op: nn.ReduceOp, row: Index, chunk: int, known: Known) -> SSAValue:
     shape = extents(op.x.type)
     kind, element = op.kind.data, accumulator(nn.element(op.x))
     if tile.values(op.dims) != (len(shape) - 1,) or kind not in COMBINE:
@@ -270,7 +314,7 @@ def _reduce_statistics(
     def read(span: Span) -> SSAValue:
         return wide(tiles, op.x, (*row, span))
 
-    return (fold_row(tiles, shape[-1], chunk, kind, read, element),)
+    return fold_row(tiles, shape[-1], chunk, kind, read, element)
 
 
 @rule(nn.ReduceOp)
