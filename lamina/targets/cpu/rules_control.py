@@ -88,7 +88,8 @@ def _for(emitter: Emitter, op: scf.ForOp) -> None:
     emitter.leave()
     start = builder.scope.label
     surely = reach[0].below(reach[1])
-    done = _phi(emitter, op.results)
+    # What every way goes through needs no phi behind it.
+    done = Phi(tuple(op.results), following) if surely else _phi(emitter, op.results)
     kind = element(op.lb.type).llvm
     first = _entered(emitter, surely, kind, (lower, upper), (loop, after))
     lines = [
@@ -105,8 +106,8 @@ def _for(emitter: Emitter, op: scf.ForOp) -> None:
     ]
     builder.scope.lines += [*first, *lines]
     builder.block(after)
-    ways = [(scope.label, following)] if surely else [(start, before), (scope.label, following)]
-    builder.scope.lines += done.lines(emitter, ways)
+    if not surely:
+        builder.scope.lines += done.lines(emitter, [(start, before), (scope.label, following)])
     _define(emitter, done, op.results)
 
 
