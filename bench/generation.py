@@ -1,12 +1,14 @@
 """Decoding and prefilling speed of a fetched model, beside the limits of the machine.
 
     python bench/generation.py [--peer-python PATH] [--threads 1 2] [--only '*decode']
+                               [--target 'cpu{features=avx2}']
 
 Decoding is 128 tokens one at a time after a prompt of 8, choosing them included, and reads the
 whole file for a token. Prefilling is one prompt of 512 tokens up to the first new one; its limit
 is that of 8-bit multiply-adds with every weight but those of the embedding. The model is smollm2;
-llama.cpp does the same if the interpreter of the peers has it. `lamina bench FILE --vs
-llama.cpp` takes any GGUF file.
+llama.cpp does the same if the interpreter of the peers has it, with all the instructions that it
+was built for: a level that the target names is ours alone. `lamina bench FILE --vs llama.cpp`
+takes any GGUF file.
 """
 
 import math

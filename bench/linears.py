@@ -1,24 +1,28 @@
 """Products of activations with packed weights, beside PyTorch and OpenBLAS in the same run.
 
     python bench/linears.py --peer-python PATH [--threads 1 2] [--only 'f32*M=1' ...]
+                            [--target 'cpu{features=avx2}']
 
 One step is as many linears one after another as make their weights 200 MB (in blocks: 100 MB), so
 that they come from memory; each takes the output of the last where the widths fit. Both sides do
 the same chain on the same numbers. The peer is the better of torch.nn.functional.linear and
 cblas_sgemm of scipy-openblas64. Weights in 8-bit and 4-bit blocks are measured without a peer.
-The limit is the larger of the times that reading the weights and the arithmetic take.
+The limit is the larger of the times that reading the weights and the arithmetic take. Means and
+the least of groups stand beside their bars; with a feature level named, the peers are restricted
+to it, and our f32 linears are held to PyTorch's.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import command
 import drawn
 import numpy as np
+from bars import Figure
 from command import Setting
-from figures import Row
+from figures import OURS, Row, geometric_mean
 from step import Array, check_close, compiled
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import SSAValue
@@ -40,7 +44,7 @@ CHAINS = (
 """(N, K) of linears that take turns in a step."""
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 512, 1024)
-FEW, MANY = 16, 64
+FEW, SOME, MANY = 16, 32, 64
 MEGABYTES = {"f32": 200, "q8_0": 100, "q4_1": 100, "q4_0": 100}
 PEERS = ("torch", "openblas")
 DEVIATIONS = {"q8_0": 73.9, "q4_1": 4.61, "q4_0": 4.61}
@@ -48,6 +52,15 @@ DEVIATIONS = {"q8_0": 73.9, "q4_1": 4.61, "q4_0": 4.61}
 MIDDLE = -7.5
 EXACT, EIGHT_BITS = 1e-4, 0.05
 """How far results may be off, in f32 and with activations of 8 bits."""
+BUDGET = 20.0
+"""Seconds for the rounds of a row: a machine that has two CPUs to itself takes five in them."""
+MEANS = {f"M <= {FEW}": 1.8, f"M >= {SOME}": 1.0}
+LEAST = {f"M <= {FEW}": 1.0, f"M >= {SOME}": 0.85}
+"""What the ratios of f32 linears to the better peer have to be."""
+RESTRICTED = 0.8
+"""What their ratios to PyTorch have to be with both restricted to a level."""
+SHARES = {"M = 1": 0.85, f"M >= {MANY}": 0.35}
+"""What linears of blocks have to reach of the limit: of reading, and of the arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -170,11 +183,44 @@ def group(row: Row) -> str:
     """Return what a row is summed up with."""
     kind, rows = row.name.split()[0], int(row.name.partition("M=")[2])
     if kind == "f32":
-        return f"f32 M <= {FEW}" if rows <= FEW else f"f32 M > {FEW}"
+        return f"f32 M {f'<= {FEW}' if rows <= FEW else f'>= {SOME}'}"
     return f"{kind} M {'= 1' if rows == 1 else f'>= {MANY}' if rows >= MANY else f'< {MANY}'}"
 
 
-SCRIPT = command.Script("kernel_peer.py", measure, group)
+def held(rows: Sequence[Row], level: str | None) -> Iterator[Figure]:
+    """Yield the mean and the least of the groups that have bars."""
+    groups: dict[tuple[int, str, str], list[Row]] = {}
+    for row in rows:
+        kind, _, size = group(row).partition(" ")
+        groups.setdefault((row.threads, kind, size), []).append(row)
+    for (threads, kind, size), own in groups.items():
+        name = f"{kind} {size}"
+        if kind == "f32":
+            yield from _ratios(name, threads, size, own, level)
+        elif size in SHARES:
+            shares = [row.of_limit for row in own if row.of_limit is not None]
+            # A level below the machine's has no such bar of its arithmetic.
+            bar = SHARES[size] if level is None or size == "M = 1" else None
+            yield Figure(f"{name}, least", threads, min(shares), bar, {}, share=True)
+
+
+def _ratios(
+    name: str, threads: int, size: str, rows: Sequence[Row], level: str | None
+) -> Iterator[Figure]:
+    best = [row.ratio for row in rows if row.ratio is not None]
+    if not best:
+        return
+    bars: Mapping[str, float | None] = MEANS if level is None else {}
+    least: Mapping[str, float | None] = LEAST if level is None else {}
+    yield Figure(f"{name}, mean", threads, geometric_mean(best), bars.get(size), {})
+    yield Figure(f"{name}, least", threads, min(best), least.get(size), {})
+    if level is not None:
+        torch = [row.seconds[PEERS[0]] / row.seconds[OURS] for row in rows]
+        yield Figure(f"{name}, mean to {PEERS[0]}", threads, geometric_mean(torch), RESTRICTED, {})
+        yield Figure(f"{name}, least to {PEERS[0]}", threads, min(torch), RESTRICTED, {})
+
+
+SCRIPT = command.Script("kernel_peer.py", measure, group, held, BUDGET)
 
 if __name__ == "__main__":
     command.main(__doc__, SCRIPT)

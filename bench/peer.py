@@ -51,16 +51,26 @@ class Peer:
         return np.load(path)
 
 
-def environment(isa: str | None) -> dict[str, str]:
-    """Return the variables of a peer: nothing pins its kernels, but for those of a level `isa`."""
-    return knobs.unpinned() | MEMORY | (MASKS[isa] if isa else {})
+def environment(level: str | None) -> dict[str, str]:
+    """Return the variables of a peer: nothing pins its kernels, but for those of a `level`."""
+    return knobs.unpinned() | MEMORY | (MASKS[level] if level else {})
+
+
+def restrictions(level: str | None, python: str | None) -> str:
+    """Return what is said of the peers of a run; SystemExit if they know no such level."""
+    if level is None or python is None:
+        return ""
+    if level not in MASKS:
+        known = ", ".join(MASKS)
+        raise SystemExit(f"peers cannot be restricted to {level}: choose {known}, or no peer")
+    return ", peers with " + " ".join(f"{name}={value}" for name, value in MASKS[level].items())
 
 
 @contextmanager
-def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iterator[Peer | None]:
+def peer(python: str | None, script: str, threads: int, level: str | None) -> Iterator[Peer | None]:
     """Start a script of this folder under the interpreter `python`; without one, None.
 
-    `isa` restricts it to a feature level, None to nothing.
+    `level` restricts it to a feature level, None to nothing.
     """
     if python is None:
         yield None
@@ -69,7 +79,7 @@ def peer(python: str | None, script: str, threads: int, isa: str | None) -> Iter
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
-            answering("the peer", command, environment(isa)) as process,
+            answering("the peer", command, environment(level)) as process,
         ):
             yield Peer(process, Path(folder))
     except LaminaError as error:

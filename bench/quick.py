@@ -105,7 +105,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     before, limits = read(RECORDED), dict[int, Limits]()
-    print(f"on {describe()}, median of {options.rounds} rounds")
+    print(command.head(options))
     if before["rows"]:
         print(f"recorded on {before['machine']}")
     found: list[Row] = []

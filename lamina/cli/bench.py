@@ -20,6 +20,7 @@ from lamina.cli.subject import Asked, subject_of
 
 if TYPE_CHECKING:
     from lamina.targets.base import Executable
+    from lamina.targets.cpu.features import CpuFeatures
 
 _PROMPT_TOKENS: Final = 512
 _TOKENS: Final = 64
@@ -125,7 +126,9 @@ def bench(
         executable = compiler.compile(read, target, threads=threads)
         subject, prompt = subject_of(read, executable, asked)
     with working("Measuring the machine"):
-        limits = measure_limits(_threads(executable, threads))
+        limits = measure_limits(
+            _threads(executable, threads), rounds=repeat, features=_features(executable)
+        )
     with ExitStack() as stack, working(f"Measuring {path.name}"):
         source, room = read.source or path, len(prompt) + subject.phases[-1].tokens
         others = [
@@ -150,3 +153,11 @@ def _threads(executable: "Executable", asked: int | None) -> int:
     from lamina.targets.cpu.threads import thread_count
 
     return executable.threads if isinstance(executable, CpuExecutable) else thread_count(asked)
+
+
+def _features(executable: "Executable") -> "CpuFeatures":
+    """Return what the code may use: its limits are those of the same vectors."""
+    from lamina.targets.cpu.executable import CpuExecutable
+    from lamina.targets.cpu.features import detect
+
+    return detect(executable.level if isinstance(executable, CpuExecutable) else None)

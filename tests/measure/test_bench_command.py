@@ -110,6 +110,15 @@ def test_another_model_has_one_phase_on_made_up_inputs(command: Command, tmp_pat
     assert phase["rate"] == 1 / phase["seconds"]
 
 
+def test_limits_are_those_of_the_level_that_the_code_is_for(command: Command) -> None:
+    given = ("--repeat", 1, "--threads", 1, "--target", "cpu{features=generic}", "--json")
+    code, out, err = command("bench", SOFTMAX, *given)
+    assert code == 0, err
+    limits = json.loads(out)["limits"]
+    assert limits["read"] > 0
+    assert limits["float_ops"] == limits["integer_ops"] == 0
+
+
 def test_a_target_without_a_timeline_has_rates_alone(command: Command, gguf: Path) -> None:
     given = ("--prompt-tokens", 2, "-n", 1, "--repeat", 1, "--threads", 1, "--target", "reference")
     code, out, err = command("bench", gguf, *given)

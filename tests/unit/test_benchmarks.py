@@ -77,6 +77,35 @@ def test_variables_that_pin_a_peer_do_not_reach_it(monkeypatch: pytest.MonkeyPat
     assert module("peer").environment("avx2")["ATEN_CPU_CAPABILITY"] == "avx2"
 
 
+def test_a_level_is_told_or_refused_where_there_are_peers() -> None:
+    restrictions = module("peer").restrictions
+    assert restrictions("avx2", None) == restrictions(None, "python") == ""
+    assert "ONEDNN_MAX_CPU_ISA=AVX2" in restrictions("avx2", "python")
+    with pytest.raises(SystemExit, match="peers cannot be restricted to neon: choose avx2"):
+        restrictions("neon", "python")
+
+
+def test_rounds_after_the_third_end_with_the_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    medians, calls = module("turns").medians, list[float]()
+    sides = {"lamina": lambda: calls.append(1.0) or [float(len(calls))]}
+    assert medians(sides, 5, budget=0.0) == {"lamina": [2.0]}
+    assert capsys.readouterr().out.startswith("median of 3 rounds, which took ")
+    assert medians(sides, 5) == {"lamina": [6.0]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("reference", "expected the CPU target, got 'reference'"),
+        ("cpu{features=avx3}", "there is no CPU level 'avx3'"),
+    ],
+)
+def test_a_target_that_cannot_be_measured_is_refused(spec: str, said: str) -> None:
+    done = script("linears", "--target", spec)
+    assert done.returncode == 2
+    assert f"argument --target: {said}" in done.stderr
+
+
 def script(name: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run a script, which finds the package beside it whether or not that is installed."""
     environ = os.environ | {"PYTHONPATH": str(BENCH.parent)}

@@ -39,17 +39,20 @@ class CpuExecutable(Executable):
         *,
         hosts: Sequence[HostRun] = (),
         keep: object = None,
+        level: str | None = None,
     ) -> None:
         """Take the addresses of `plan.kernels` and the arrays of `plan.packed`, aligned.
 
         `threads` tells how many may run a step, and is asked from time to time. `keep` is whatever
-        must live as long as the code can run.
+        must live as long as the code can run. `level` is the feature level that the code is for,
+        None for the machine's best.
         """
         self._signature = signature
         self._tables = Tables(plan, kernels)
         self._packed = tuple(packed)
         self._hosts = tuple(hosts)
         self._keep = keep
+        self.level = level
         self._free: deque[CpuSession] = deque()
         self._threads = threads
         self.timeline: Timeline | None = None

@@ -42,7 +42,14 @@ def load_artifact(
         packed = packed_weights(plan.packed, sections[PREPARE], weights)
     hosts = _hosts(plan, sections[HOSTS])
     return CpuExecutable(
-        artifact.signature, plan, kernels, packed, threads, hosts=hosts, keep=loaded
+        artifact.signature,
+        plan,
+        kernels,
+        packed,
+        threads,
+        hosts=hosts,
+        keep=loaded,
+        level=artifact.facts["level"],
     )
 
 
