@@ -67,14 +67,19 @@ class Lanes:
         return self.builder.pure(f"{name} {self.type} {x} to {kind.of(self.width)}", x)
 
     def extreme(self, name: str, a: str, b: str) -> str:
-        """Return the `maximum` or `minimum` of floats: NaN if one is, of two zeros either."""
-        return self.call(name, a, b, flags="nsz ")
+        """Return the `maximum` or `minimum` of floats: NaN if one is, of two zeros either.
 
-    def call(self, name: str, *operands: str, extra: str = "", flags: str = "") -> str:
+        x86's give their second operand when either is NaN.
+        """
+        better = "ogt" if name == "maximum" else "olt"
+        chosen = self.select(self.compare(better, a, b), a, b)
+        return self.select(self.compare("uno", a, a), a, chosen)
+
+    def call(self, name: str, *operands: str, extra: str = "") -> str:
         """Return a call of an intrinsic whose operands and result have this type."""
         full = f"@llvm.{name}.{self.suffix}"
         types = ", ".join([self.type] * len(operands) + (["i1"] if extra else []))
         self.builder.declare(f"{self.type} {full}({types})")
         values = ", ".join(f"{self.type} {x}" for x in operands)
         tail = f", {extra}" if extra else ""
-        return self.builder.pure(f"call {flags}{self.type} {full}({values}{tail})", *operands)
+        return self.builder.pure(f"call {self.type} {full}({values}{tail})", *operands)
