@@ -13,12 +13,22 @@ from lamina.targets.cpu.codegen import assembly, compile_text, initialise, optim
 if TYPE_CHECKING:
     from llvmlite.binding import LLJIT, ResourceTracker
 
-__all__ = ["LoadedCode", "assembly", "compile_text", "load_object", "optimised"]
+__all__ = ["LoadedCode", "assembly", "compile_text", "load_object", "load_objects", "optimised"]
 
 
 def load_object(code: bytes, names: Sequence[str], *, libc: bool = False) -> LoadedCode:
     """Return loaded object code, and in it the address of each name; `libc` lets it call out."""
-    builder = llvm.JITLibraryBuilder().add_object_img(code)
+    return load_objects([code], names, libc=libc)
+
+
+def load_objects(codes: Sequence[bytes], names: Sequence[str], *, libc: bool = False) -> LoadedCode:
+    """Return several pieces of object code loaded together, and the address of each name.
+
+    LLVM keeps some memory of every library for good: what is used together is to be one.
+    """
+    builder = llvm.JITLibraryBuilder()
+    for code in codes:
+        builder = builder.add_object_img(code)
     if libc:
         builder = builder.add_current_process()
     for name in names:

@@ -10,7 +10,7 @@ from lamina.errors import FormatError, TargetUnavailable
 from lamina.targets.base import Artifact
 from lamina.targets.cpu.executable import CpuExecutable, HostRun
 from lamina.targets.cpu.features import LEVELS
-from lamina.targets.cpu.jit import load_object
+from lamina.targets.cpu.jit import load_objects
 from lamina.targets.cpu.memory import Array, element_dtype
 from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.cpu.plan_tables import HostBuffer, HostCall, Plan
@@ -36,8 +36,8 @@ def load_artifact(
     _check_sections(sections, {PLAN, PREPARE, HOSTS})
     plan = Plan.from_bytes(sections[PLAN])
     _check_sections(sections, {f"{CODE}{name}" for name in plan.kernels})
-    loaded = [load_object(sections[f"{CODE}{name}"], [name]) for name in plan.kernels]
-    kernels = [code.addresses[name] for code, name in zip(loaded, plan.kernels, strict=True)]
+    loaded = load_objects([sections[f"{CODE}{name}"] for name in plan.kernels], plan.kernels)
+    kernels = [loaded.addresses[name] for name in plan.kernels]
     with runtime_under_way():
         packed = packed_weights(plan.packed, sections[PREPARE], weights)
     hosts = _hosts(plan, sections[HOSTS])
