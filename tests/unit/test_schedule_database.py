@@ -213,6 +213,7 @@ UNFIT = [
     ({"r": 48}, "r divides n"),
     ({"m": 100, "n": 96, "r": 96}, "m \\* r sums take 600 registers"),
     ({"k": 1000}, "k ends at 256"),
+    ({"m": 20, "n": 96, "r": 96, "k": 256}, "m \\* r \\* k are 30720 products"),
 ]
 
 

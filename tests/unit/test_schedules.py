@@ -60,6 +60,11 @@ REFUSED = [
     (floats, {"m": 4, "n": 32, "b": 64}, "b divides the product's 96 columns"),
     (floats, {"m": 129, "n": 48}, "m=129 .* take 129 registers of 16, at most 128 fit"),
     (floats, {"m": 32, "n": 96, "r": 96}, "take 192 registers"),
+    (
+        floats,
+        {"m": 17, "n": 16, "k": 256},
+        "k=256: m \\* r \\* k are 4352 products .* at most 4096",
+    ),
     (integers, {"m": 65, "n": 48}, "m=65 .* take 130 registers"),
     (plain, {"m": 0, "n": 64}, "group g asks for .* m=0 n=64: sizes start at 1"),
     (plain, {"m": 64, "n": 64}, "m=64 n=64: at most 2048 sums fit"),
@@ -75,6 +80,7 @@ def test_a_tile_that_does_not_fit_is_refused(module, schedule, told) -> None:
 FITTING = [
     (floats, {"m": 128, "n": 48, "r": 16}),
     (floats, {"m": 1, "n": 96, "k": 256}),
+    (floats, {"m": 16, "n": 16, "k": 256}),
     (integers, {"m": 64, "n": 96, "r": 16}),
     (plain, {"m": 32, "n": 64}),
 ]

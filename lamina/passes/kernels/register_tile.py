@@ -15,6 +15,10 @@ MOST_REGISTERS = 128
 MOST_STEPS = 256
 """Columns of K at once: each is written out, and takes its time to compile."""
 
+MOST_PRODUCTS = 4096
+"""Registers of sums by columns of K at once: so many multiplications of a register are written out,
+which take a second or two to compile."""
+
 
 class TileDoesNotFit(LoweringError):
     """A schedule asks for a tile that its product or the registers have no room for."""
@@ -66,5 +70,10 @@ class RegisterTile:
             raise TileDoesNotFit(
                 f"{asked}: m * r sums take {registers} registers of {ROWS}, at most "
                 f"{MOST_REGISTERS} fit"
+            )
+        if registers * step > MOST_PRODUCTS:
+            raise TileDoesNotFit(
+                f"{asked}: m * r * k are {registers * step} products of registers of {ROWS}, at "
+                f"most {MOST_PRODUCTS} are written out"
             )
         return RegisterTile(rows, columns // ROWS, at_once // ROWS, step, band // columns)
