@@ -1,7 +1,6 @@
 """A model's chat template: its own program that writes messages as one text."""
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, NoReturn, TypeAlias, cast
@@ -12,6 +11,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from lamina.errors import FormatError, InputError
 from lamina.frontend.template_bounds import joined
 from lamina.frontend.template_sandbox import TemplateSandbox
+from lamina.own_lock import OwnLock
 
 Message: TypeAlias = Mapping[str, object]
 """A chat message: `role` and `content`, and what else a template knows; JSON-like values."""
@@ -22,7 +22,7 @@ _ROLE: Final = re.compile(r"[A-Za-z0-9_. -]{1,64}")
 _DATE_FORMAT: Final = re.compile(r"(?:[^%]|%[-_^#]?[A-Za-z%]){0,100}")
 
 
-class ChatTemplate:
+class ChatTemplate(OwnLock):
     """A Jinja template, compiled when first needed and run in a sandbox.
 
     It sees what Hugging Face's `apply_chat_template` gives: `messages`, `tools` (None),
@@ -31,11 +31,11 @@ class ChatTemplate:
 
     def __init__(self, source: str, bos_token: str = "", eos_token: str = "") -> None:
         """Take a template and the tokens it may write; nothing is compiled yet."""
+        super().__init__()
         self._source = source
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self._sandbox = TemplateSandbox()
         self._template: Template | None = None
-        self._lock = threading.Lock()
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
         """Return the messages as text, ending where an assistant's answer begins if so asked.

@@ -1,7 +1,6 @@
 """Text to token ids and back, by what a model's file says of its vocabulary."""
 
 import json
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from numbers import Integral
@@ -15,12 +14,13 @@ from lamina.frontend.control_spellings import ControlSpellings, Disguise
 from lamina.frontend.shown import shown
 from lamina.frontend.text_stream import TextStream
 from lamina.frontend.tokenizer_backend import read_backend
+from lamina.own_lock import OwnLock
 
 if TYPE_CHECKING:
     from lamina.frontend.chat_template import ChatTemplate, Message
 
 
-class Tokenizer:
+class Tokenizer(OwnLock):
     """A vocabulary, the rules by which text is cut, and the chat template that goes with them.
 
     Control tokens are those the file marks as such, `<|im_end|>` for one. Methods may be called
@@ -55,6 +55,7 @@ class Tokenizer:
         `template_tokens` are what the template knows as `bos_token` and `eos_token`; `vocab_size`
         is looked for in `backend` if it is not given.
         """
+        super().__init__()
         self.backend = backend
         self.bos_id = bos_id
         self.eos_ids = frozenset(eos_ids)
@@ -70,7 +71,6 @@ class Tokenizer:
         self._strips = {
             token.content: (token.lstrip, token.rstrip) for token in added.values() if token.special
         }
-        self._lock = threading.Lock()
 
     def to_bytes(self) -> bytes:
         """Return all of the tokenizer as JSON, for `from_bytes`."""

@@ -1,6 +1,5 @@
 """Who has which pages of the pools."""
 
-import threading
 from collections.abc import Iterable
 from itertools import count
 from typing import Final
@@ -8,12 +7,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lamina.own_lock import OwnLock
+
 PageIds = NDArray[np.int32]
 
 _NOBODY: Final = 0
 
 
-class PageAllocator:
+class PageAllocator(OwnLock):
     """Lends pages to sequences; a page belongs to one owner at a time.
 
     Which pages are free follows from one array of owners, changed by single assignments, so an
@@ -27,6 +28,7 @@ class PageAllocator:
 
     def __init__(self, count: int, seed: int | None = None) -> None:
         """Own `count` free pages, lent in ascending order, or in the random order of `seed`."""
+        super().__init__()
         self.count = count
         self.reach = 0
         self._owner = np.zeros(count, np.int64)
@@ -34,7 +36,6 @@ class PageAllocator:
         if seed is not None:
             np.random.default_rng(seed).shuffle(self._order)
         self._owners = _numbers()
-        self._lock = threading.Lock()
 
     @property
     def free(self) -> int:

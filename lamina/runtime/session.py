@@ -1,10 +1,10 @@
 """A decoder that is ready to run steps: an executable, its memory, and its page pools."""
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from lamina.arguments import whole_number
+from lamina.own_lock import OwnLock
 from lamina.runtime.batch import Batch, Part
 from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.decoder import LOGITS, names_by_role, page_size, query_block, vocabulary_size
@@ -17,7 +17,7 @@ T = TypeVar("T")
 _MOST_TOKENS: Final = 2**31 - 1
 
 
-class Session:
+class Session(OwnLock):
     """Runs steps of a decoder over one set of page pools; threads may share it, one step at a time.
 
     Sequences own pages through `pages`, a step writes their keys and values there. The pools hold
@@ -49,6 +49,7 @@ class Session:
 
         Raises `InputError` if the executable is no decoder or there is no memory.
         """
+        super().__init__()
         self.executable = executable
         signature = executable.signature
         self._names = names_by_role(signature)
@@ -61,7 +62,6 @@ class Session:
         self.pages = PageAllocator(count, page_seed)
         self.chunk = ChunkSize(chunk_tokens)
         self._batch = Batch(query_block(signature))
-        self._lock = threading.Lock()
 
     def pages_for(self, positions: int) -> int:
         """Return how many pages hold `positions` positions."""

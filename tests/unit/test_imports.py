@@ -15,13 +15,15 @@ LAYERS = (
     *("compiler", "runtime", "measure", "cli"),
 )
 EVERYWHERE = {
-    *("arguments", "atomic_file", "errors", "knobs", "progress", "rare_collection", "writing"),
+    *("arguments", "atomic_file", "errors", "knobs", "own_lock", "progress", "rare_collection"),
+    "writing",
 }
 ALLOWED = {
     **{layer: {*LAYERS[: LAYERS.index(layer) + 1], *EVERYWHERE} for layer in LAYERS},
     "arguments": {"arguments", "errors"},
     "atomic_file": {"atomic_file"},
     "errors": {"errors"},
+    "own_lock": {"own_lock"},
     "progress": {"progress"},
     "rare_collection": {"rare_collection"},
     "knobs": {"knobs", "errors"},
