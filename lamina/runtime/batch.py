@@ -80,6 +80,8 @@ class Batch:
     def _tabulate(self, pages: list[PageIds]) -> Integers:
         if len(pages) == len(self._pages) and all(map(_same, pages, self._pages)):
             return self._table
+        # An interrupt on the way must not leave the former pages with half of another table.
+        self._pages = []
         width = max(map(len, pages), default=0)
         table = self._room("table", len(pages) * width).reshape(len(pages), width)
         table[:] = 0

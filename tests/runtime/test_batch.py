@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,15 @@ def test_a_table_follows_sequences_that_leave_and_come() -> None:
     parts = [Part([1], 0, pages) for pages in PAGES]
     tables = [lists(batch, *some)["table"] for some in (parts, parts[1:], parts[:1], parts[1:])]
     assert tables == [[[9, 4, 7], [2, 0, 0], [5, 6, 0]], tables[3], [[9, 4, 7]], [[2, 0], [5, 6]]]
+
+
+def test_a_batch_that_failed_half_way_leaves_no_table_behind() -> None:
+    batch, good = Batch(block=4), Part([1], 0, PAGES[0])
+    other, bad = Part([1], 0, PAGES[1]), Part([1], 0, np.array(["no page"]))
+    assert lists(batch, good, other)["table"] == [[9, 4, 7], [2, 0, 0]]
+    with pytest.raises(ValueError, match="no page"):
+        batch.fill([other, bad])
+    assert lists(batch, good, other)["table"] == [[9, 4, 7], [2, 0, 0]]
 
 
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=40), st.integers(1, 40))
