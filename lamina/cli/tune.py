@@ -108,7 +108,7 @@ def tune(
     """
     from lamina import compiler
     from lamina.frontend.fetch import resolve_model
-    from lamina.measure.schedule_store import store_path
+    from lamina.measure.schedule_store import writable_store_path
     from lamina.measure.tuning import Tuning
     from lamina.measure.workbench import Workbench
 
@@ -122,7 +122,7 @@ def tune(
         facts = candidates_json(about, bench, search)
         (emit_json if json else print_candidates)(facts)
         return
-    where, began = store_path(bench.machine), monotonic()
+    where, began = writable_store_path(bench.machine), monotonic()
     asked = Asked(*_sizes(read), prompt_tokens, tokens, dim or ())
     stopped = False
     try:

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
 
 from lamina.atomic_file import write_whole
 from lamina.errors import FormatError, InputError, LaminaError
@@ -21,6 +23,9 @@ from lamina.passes.schedules.database import (
 from lamina.passes.schedules.machine import Machine
 from lamina.targets.file_lock import alone
 
+_ROOM: Final = 64 << 10
+"""Bytes that the schedules of a model or two take."""
+
 
 def store_path(machine: Machine) -> Path:
     """Return the file of a machine's schedules; `InputError` if nothing is kept on disk."""
@@ -30,6 +35,21 @@ def store_path(machine: Machine) -> Path:
             f"schedules are kept in the cache folder, and there is none: see {DISK_CACHE.name} and "
             f"{CACHE.name}"
         )
+    return path
+
+
+def writable_store_path(machine: Machine) -> Path:
+    """Return the file of a machine's schedules, once its folder is seen to take files.
+
+    Raises `InputError` if nothing is kept on disk, `LaminaError` where no file can be written.
+    """
+    path = store_path(machine)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=path.parent) as file:
+            file.write(b"\0" * _ROOM)
+    except OSError as error:
+        raise _unwritable(path, error) from None
     return path
 
 
@@ -46,8 +66,12 @@ def keep_schedules(machine: Machine, found: Database, dropped: Iterable[str] = (
         with alone(path.with_suffix(".lock")):
             _merge(path, machine, found, frozenset(dropped))
     except OSError as error:
-        raise LaminaError(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise _unwritable(path, error) from None
     return path
+
+
+def _unwritable(path: Path, error: OSError) -> LaminaError:
+    return LaminaError(f"{path}: cannot be written: {error.strerror or error}")
 
 
 def _merge(path: Path, machine: Machine, found: Database, dropped: frozenset[str]) -> None:

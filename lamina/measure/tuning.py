@@ -82,6 +82,8 @@ class Tuning:
             names = tuple(dict.fromkeys(each.name for each in groups))
             if any(fnmatch(name, pattern) for name in (key, *names)):
                 self.findings[key] = Finding(key, names, groups[0].numbers)
+        if not self._groups:
+            raise InputError("no kernel of this model has a schedule: there is nothing to tune")
         if not self.findings:
             raise InputError(f"no kernel of this model that has a schedule is called {pattern!r}")
         self._axes = {key: self._axes_of(key) for key in self.findings}

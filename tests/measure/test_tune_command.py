@@ -39,6 +39,13 @@ func.func @forward(%a: !a {lamina.input = "a"}, %b: !b {lamina.input = "b"})
   func.return %y : !y
 }
 """
+SILU = """
+!x = tensor<?xf32, #nn.dims<["N"]>>
+func.func @forward(%x: !x {lamina.input = "x"}) -> (!x {lamina.output = "y"}) {
+  %y = nn.silu %x : !x
+  func.return %y : !x
+}
+"""
 KEY = "dot f32[?, K=64] x f32[K=64, ?]: dot_general"
 SIZES = ("--dim", "A=64", "--dim", "B=256")
 
@@ -186,6 +193,27 @@ def test_what_cannot_be_tuned_is_refused(
     code, out, err = command("tune", product, "--threads", 1, *given)
     assert (code, out) == (1, "")
     assert message in err
+
+
+def test_a_model_without_products_has_nothing_to_tune(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "silu.mlir"
+    path.write_text(SILU)
+    code, out, err = command("tune", path, "--threads", 1)
+    assert (code, out) == (1, "")
+    assert "no kernel of this model has a schedule: there is nothing to tune" in err
+
+
+def test_a_folder_that_takes_no_schedules_is_said_before_anything_is_measured(
+    command: Command, product: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "cache" / "schedules").write_text("")
+    heard: list[str] = []
+    with listening(lambda work, done, total: heard.append(work)):
+        code, out, err = command("tune", product, *SIZES, *QUICK)
+    assert (code, out) == (1, "")
+    assert f"{MACHINE.digest}.json: cannot be written: " in err
+    assert "rounds" not in heard
 
 
 def test_without_a_cache_folder_nothing_is_tuned(
