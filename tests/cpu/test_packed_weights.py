@@ -92,8 +92,9 @@ def test_a_bad_image_is_named_and_made_anew(
     packed_weights(SPECS, prepare, given)
     (kept,) = cache.iterdir()
     damage(kept)
-    with pytest.warns(UserWarning, match="the weights are packed again"):
+    with pytest.warns(UserWarning, match="the weights are packed again") as warned:
         (array,) = packed_weights(SPECS, prepare, given)
+    assert len(warned) == 1
     assert np.array_equal(array, 2 * NUMBERS)
     assert kept.stat().st_size == 4096 + 4000
 

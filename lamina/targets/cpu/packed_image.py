@@ -8,6 +8,7 @@ import os
 import struct
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import prod
@@ -79,7 +80,7 @@ def lay_out(specs: Sequence[Stored]) -> Layout:
 def read_image(path: Path, key: str, layout: Layout) -> Array | None:
     """Return the image kept under `key`; None if there is none, or it is of something else.
 
-    One that is cut short or broken is named in a warning and left to be written anew. It is
+    One that is cut short or broken is named in a warning and taken away. It is
     mapped, or read into huge pages: see `reads_into_huge_pages`.
     """
     try:
@@ -94,6 +95,8 @@ def read_image(path: Path, key: str, layout: Layout) -> Array | None:
         return None
     except (FormatError, OSError, ValueError) as error:
         warnings.warn(f"{path}: {error}; the weights are packed again", stacklevel=2)
+        with suppress(OSError):
+            path.unlink()
         return None
     return np.frombuffer(mapping, np.uint8)[START:]
 
