@@ -1,4 +1,4 @@
-"""Page pools that hold no more pages than were lent, and the executable that works on them."""
+"""Page pools that hold no more pages than steps need, and the executable that works on them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -26,7 +26,7 @@ class Lending(Protocol):
 
 
 class GrowingPools:
-    """Runs an executable on pools of up to `most` pages, made larger as pages are lent.
+    """Runs an executable on pools of up to `most` pages, made larger as steps need pages.
 
     Growing at least doubles them and carries the pages over, so that all of it costs no more than
     a few copies of the largest. Large pools are on huge pages from their first byte on.

@@ -23,14 +23,11 @@ class PageAllocator(OwnLock):
 
     count: int
     """Pages in all."""
-    reach: int
-    """Every page that was ever lent is below this one."""
 
     def __init__(self, count: int, seed: int | None = None) -> None:
         """Own `count` free pages, lent in ascending order, or in the random order of `seed`."""
         super().__init__()
         self.count = count
-        self.reach = 0
         self._owner = np.zeros(count, np.int64)
         self._order = np.arange(count, dtype=np.int32)
         if seed is not None:
@@ -54,7 +51,6 @@ class PageAllocator(OwnLock):
                 return None
             pages = free[:count]
             self._owner[pages] = owner
-            self.reach = max(self.reach, 1 + int(pages.max(initial=-1)))
             return pages
 
     def give_back(self, owners: Iterable[int]) -> None:

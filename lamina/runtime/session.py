@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 from lamina.arguments import whole_number
 from lamina.own_lock import OwnLock
-from lamina.runtime.batch import Batch, Part
+from lamina.runtime.batch import Batch, Integers, Part
 from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.decoder import LOGITS, names_by_role, page_size, query_block, vocabulary_size
 from lamina.runtime.growing_pools import GrowingPools
@@ -21,7 +21,7 @@ class Session(OwnLock):
     """Runs steps of a decoder over one set of page pools; threads may share it, one step at a time.
 
     Sequences own pages through `pages`, a step writes their keys and values there. The pools hold
-    the pages that were lent so far.
+    the pages of the sequences that were stepped so far.
     """
 
     executable: Executable
@@ -62,6 +62,7 @@ class Session(OwnLock):
         self.pages = PageAllocator(count, page_seed)
         self.chunk = ChunkSize(chunk_tokens)
         self._batch = Batch(query_block(signature))
+        self._table: Integers | None = None
 
     def pages_for(self, positions: int) -> int:
         """Return how many pages hold `positions` positions."""
@@ -75,6 +76,12 @@ class Session(OwnLock):
         """
         with self._lock:
             inputs = self._batch.fill(parts)
-            self._pools.reach(self.pages.reach)
+            self._reach(inputs["table"])
             outputs = self._pools.run({name: inputs[role] for role, name in self._names})
             return read(outputs[LOGITS])
+
+    def _reach(self, table: Integers) -> None:
+        """Have all pages of a table; what others were lent may be more than there is room for."""
+        if table is not self._table:
+            self._pools.reach(1 + int(table.max(initial=-1)))
+            self._table = table

@@ -36,7 +36,7 @@ def test_a_session_can_be_used_again() -> None:
     assert session.pages.free == session.pages.count == 10
 
 
-def test_pools_grow_with_the_pages_that_are_lent_and_keep_what_is_in_them() -> None:
+def test_pools_grow_with_the_pages_of_steps_and_keep_what_is_in_them() -> None:
     model, sizes = HistoryModel(64), list[int]()
     model.before = lambda inputs: sizes.append(len(inputs["history"]))
     session = Session(model, 480)
@@ -44,10 +44,22 @@ def test_pools_grow_with_the_pages_that_are_lent_and_keep_what_is_in_them() -> N
     assert own is not None
     session.step([Part(PROMPT[:100], 0, own)], np.copy)
     for owner, count in ((2, 1), (3, 15)):
-        session.pages.take(owner, count)
-        logits = session.step([Part(PROMPT[100:], 100, own, rows=50)], np.copy)
-        assert np.array_equal(logits, WHOLE[100:])
+        other = session.pages.take(owner, count)
+        assert other is not None
+        parts = [Part(PROMPT[100:], 100, own, rows=50), Part([1], 0, other)]
+        assert np.array_equal(session.step(parts, np.copy), WHOLE[100:])
     assert sizes == [10, 20, 30]
+
+
+def test_pages_that_others_were_lent_take_no_memory_before_their_steps() -> None:
+    model, sizes = HistoryModel(64), list[int]()
+    model.before = lambda inputs: sizes.append(len(inputs["history"]))
+    session = Session(model, 1600)
+    own, _ = session.pages.take(1, 10), session.pages.take(2, 90)
+    assert own is not None
+    logits = session.step([Part(PROMPT, 0, own, rows=150)], np.copy)
+    assert np.array_equal(logits, WHOLE)
+    assert sizes == [10]
 
 
 class LendingModel(HistoryModel):
