@@ -26,4 +26,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Chec
 @pytest.fixture(scope="session")
 def meaning() -> "Callable[[Model], Executable]":
     """Return what a model's imported graph computes, by its operations' meanings."""
-    return lambda model: lamina.compile(model, target="reference", pipeline=())
+    made: dict[int, tuple[Model, Executable]] = {}
+
+    def compiled(model: Model) -> Executable:
+        if id(model) not in made:
+            # The model is kept beside its code, so that its number is no other's.
+            made[id(model)] = model, lamina.compile(model, target="reference", pipeline=())
+        return made[id(model)][1]
+
+    return compiled

@@ -34,7 +34,7 @@ def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) 
     kv_heads = settings.get("num_key_value_heads", heads)
     size = settings.get("head_dim") or settings["hidden_size"] // heads
     eps = settings["rms_norm_eps"]
-    w = Made(weights, lambda name: weights[name].astype(np.float64))
+    w = Made(weights, lambda name: weights[name].astype(np.float64, copy=False))
     turns = np.outer(np.arange(len(tokens)), frequencies(settings, size))
     if "rope_freqs.weight" in w:
         turns = turns / w["rope_freqs.weight"]
@@ -47,9 +47,10 @@ def logits(weights: Arrays, settings: Mapping[str, Any], tokens: Sequence[int]) 
         k = rotated(linear(h, w, f"{at}.self_attn.k_proj").reshape(-1, kv_heads, size), turns)
         v = linear(h, w, f"{at}.self_attn.v_proj").reshape(-1, kv_heads, size)
         k, v = (np.repeat(each, heads // kv_heads, axis=1) for each in (k, v))
-        scores = np.einsum("ihd,jhd->hij", q, k) / math.sqrt(size)
+        q, k, v = (each.swapaxes(0, 1) for each in (q, k, v))
+        scores = q @ k.swapaxes(1, 2) / math.sqrt(size)
         p = softmax(np.where(unseen, -np.inf, scores))
-        h = np.einsum("hij,jhd->ihd", p, v).reshape(len(tokens), -1)
+        h = (p @ v).swapaxes(0, 1).reshape(len(tokens), -1)
         x = x + linear(h, w, f"{at}.self_attn.o_proj")
         h = rms_norm(x, w[f"{at}.post_attention_layernorm.weight"], eps)
         gate = linear(h, w, f"{at}.mlp.gate_proj")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from decoding import Step, run_steps
+from xdsl.dialects.builtin import ModuleOp
 
 import lamina
 from lamina import compiler
@@ -22,18 +23,20 @@ def replay(folder: Path, steps: list[Step]) -> dict[str, np.ndarray]:
     """The results of every stage by the names above.
 
     Stages that come to the same module would be compiled to the same code: it is run once.
+    Reading a stage verifies it.
     """
     found: dict[str, np.ndarray] = {}
-    code: dict[str, list[np.ndarray]] = {}
+    code: list[tuple[ModuleOp, list[np.ndarray]]] = []
     for path in sorted(folder.glob("*.mlir")):
         model = lamina.read(path)
-        model.module.verify()
         found[f"{path.stem}/text"] = np.bool_(f"{model.module!s}\n" == path.read_text())
         meaning = run_steps(ReferenceExecutable(model.module, model.weights), steps)
-        lowered = str(compiler.lower(model))
-        if lowered not in code:
-            code[lowered] = run_steps(lamina.compile(model, threads=1), steps)
-        for number, arrays in enumerate(zip(meaning, code[lowered], strict=True)):
+        lowered = compiler.lower(model)
+        known = (run for module, run in code if module.is_structurally_equivalent(lowered))
+        if (run := next(known, None)) is None:
+            run = run_steps(lamina.compile(model, threads=1), steps)
+            code.append((lowered, run))
+        for number, arrays in enumerate(zip(meaning, run, strict=True)):
             for kind, array in zip(("meaning", "code"), arrays, strict=True):
                 found[f"{path.stem}/{kind}/{number}"] = array
     return found

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy_gpt2
@@ -10,8 +9,10 @@ import numpy_llama
 import pytest
 from checkpoints import VOCAB, Checkpoint
 from decoding import run_steps
+from xdsl.dialects.builtin import ModuleOp
 
 import lamina
+from lamina.compiler import lower, resolve_target
 from lamina.frontend.model import Model
 
 EXACT = {"llama": numpy_llama.logits, "gpt2": numpy_gpt2.logits}
@@ -20,16 +21,22 @@ TARGET = 'cpu{activations="f32"}'
 TEXT = np.random.default_rng(3).integers(0, VOCAB, 9).tolist()
 
 
+def prepared(model: Model) -> ModuleOp:
+    """The module after weights were prepared."""
+    passes = resolve_target(TARGET).passes()
+    count = [each.name for each in passes].index("prepare-weights") + 1
+    return lower(model, TARGET, passes[:count])
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_matrices_stay_halves_and_logits_are_those_of_float64(
-    name: str, tiny: Callable[[str], tuple[Checkpoint, Model]], tmp_path: Path
+    name: str, tiny: Callable[[str], tuple[Checkpoint, Model]]
 ) -> None:
     checkpoint, model = tiny(name)
-    (found,) = run_steps(lamina.compile(model, TARGET, threads=2, dump=tmp_path), [{"a": TEXT}])
+    (found,) = run_steps(lamina.compile(model, TARGET, threads=2), [{"a": TEXT}])
     exact = EXACT[checkpoint.kind](checkpoint.arrays, checkpoint.settings, TEXT)
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-4)
-    (stage,) = tmp_path.glob("*-prepare-weights.mlir")
-    (forward,) = re.findall(r"func\.func @forward\((.*)", stage.read_text())
+    (forward,) = re.findall(r"func\.func @forward\((.*)", str(prepared(model)))
     packed = re.findall(r"tensor<(?:\d+x)+\d+x(\w+)> \{lamina\.packed", forward)
     assert len(packed) >= 9
     assert set(packed) <= {MODELS[name], "f32"}

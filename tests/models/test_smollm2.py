@@ -212,10 +212,12 @@ def instructions(text: str) -> int:
 
 
 READ = """
+import gc
 import sys
 from pathlib import Path
 from lamina.dialects.text import read_module
 from lamina.plugins import manager
+gc.set_threshold(50_000, 20, 100)
 for path in map(Path, sys.argv[1:]):
     print(sum(1 for _ in read_module(manager.context(), path).walk()))
 """

@@ -14,6 +14,7 @@ from checkpoints import Checkpoint
 from decoding import run_steps
 
 import lamina
+from lamina import compiler
 from lamina.frontend.model import Model
 
 Tiny = Callable[[str], tuple[Checkpoint, Model]]
@@ -47,7 +48,8 @@ class Replay:
 
 
 def start(model: Model, target: str, folder: Path) -> tuple[list[np.ndarray], subprocess.Popen]:
-    here = run_steps(lamina.compile(model, target, threads=2, dump=folder / "dump"), STEPS)
+    compiler.lower(model, target, dump=folder / "dump")
+    here = run_steps(lamina.compile(model, target, threads=2), STEPS)
     path = os.pathsep.join([os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])])
     script, out = Path(__file__).with_name("replay.py"), folder / "out.npz"
     command = [sys.executable, script, folder / "dump", json.dumps(STEPS), out]
