@@ -7,7 +7,7 @@ is left out of the text, as are options at their defaults.
 from __future__ import annotations
 
 from dataclasses import Field, fields
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from lamina.errors import InputError
 from lamina.targets.base import Target
@@ -21,6 +21,10 @@ def target_spec(target: Target) -> str:
         if (value := getattr(target, field.name)) != field.default
     ]
     return f"{target.name}{{{' '.join(chosen)}}}" if chosen else target.name
+
+
+_EXPECTED: Final = {bool: "true or false", int: "a whole number", str: "a word"}
+"""How an option's type is called where its value is of another."""
 
 
 def target_name(spec: str) -> str:
@@ -49,8 +53,9 @@ def parse_target(kind: type[Target], spec: str) -> Target:
             raise InputError(f"the target {kind.name} has no option {name!r} (known: {listed})")
         value = values[0] if len(values) == 1 else values
         if not isa(value, types[name]):
+            expected = _EXPECTED.get(types[name], types[name])
             raise InputError(
-                f"the target {kind.name}, option {name}: expected {types[name]}, got {value!r}"
+                f"the target {kind.name}, option {name}: expected {expected}, got {value!r}"
             )
         options[name] = value
     return kind(**options)

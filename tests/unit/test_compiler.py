@@ -342,7 +342,8 @@ def test_a_target_is_equal_to_what_its_spec_says(target: TextTarget) -> None:
     ("spec", "told"),
     [
         ("text{stile=1}", "no option 'stile'"),
-        ("text{style=1}", "option style: expected"),
+        ("text{style=1}", "option style: expected a word, got 1"),
+        ("cpu{tuned=maybe}", "option tuned: expected true or false, got 'maybe'"),
         ("text{", "cannot be read"),
     ],
 )
