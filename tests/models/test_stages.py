@@ -40,10 +40,11 @@ class Replay:
     stages: dict[str, dict[str, np.ndarray]]
 
     def of(self, kind: str) -> dict[str, list[np.ndarray]]:
-        """The logits of each step, for every stage."""
+        """The logits of each step, for every stage that has them."""
         return {
             name: [found[f"{kind}/{n}"] for n in range(len(STEPS))]
             for name, found in self.stages.items()
+            if f"{kind}/0" in found
         }
 
 
@@ -98,8 +99,18 @@ def test_every_stage_computes_what_the_import_does(replays: dict[str, Replay], n
             np.testing.assert_allclose(logits, expected, rtol=0, atol=MODELS[name][1])
 
 
-def test_every_stage_compiles_to_the_same_results(replays: dict[str, Replay], name: str) -> None:
-    for found in replays[name].of("code").values():
+def test_every_stage_goes_on_to_the_next(replays: dict[str, Replay], name: str) -> None:
+    *stages, (_, last) = replays[name].stages.items()
+    assert [stage for stage, found in stages if not found["next"]] == []
+    assert "next" not in last
+
+
+def test_the_first_stage_and_the_last_compile_to_the_same_results(
+    replays: dict[str, Replay], name: str
+) -> None:
+    code = replays[name].of("code")
+    assert len(code) == 2
+    for found in code.values():
         assert all(map(np.array_equal, found, replays[name].here))
 
 
