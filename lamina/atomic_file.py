@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from time import time
 from typing import IO, Any, Final
 
 _PRIVATE: Final = 0o600
 _LONGEST: Final = 200
+_UNFINISHED: Final = re.compile(r"\..+\.[0-9a-f]{16}")
+_DEAD_S: Final = 600
 
 
 @contextmanager
@@ -29,6 +33,17 @@ def whole_file(path: Path, *, mode: int = _PRIVATE) -> Generator[IO[bytes]]:
     except BaseException:
         name.unlink(missing_ok=True)
         raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Take away what writers that were killed left in a folder in which all files are whole ones.
+
+    A writer that lives but wrote nothing for ten minutes has to do without its file.
+    """
+    with suppress(OSError):
+        for entry in [*folder.iterdir()]:
+            if _UNFINISHED.fullmatch(entry.name) and time() - entry.lstat().st_mtime > _DEAD_S:
+                entry.unlink()
 
 
 def write_whole(

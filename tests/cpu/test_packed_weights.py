@@ -155,6 +155,19 @@ def test_a_process_that_dies_while_it_packs_leaves_no_image(tmp_path: Path) -> N
     assert not path.exists()
 
 
+def test_what_a_killed_process_left_is_taken_away_later(
+    tmp_path: Path, cache: Path, prepare: bytes
+) -> None:
+    cache.mkdir(mode=0o700, parents=True)
+    old, new, foreign = (cache / f".{n}" for n in (f"x.image.{0:016x}", f"y.{1:016x}", "z"))
+    for path in (old, new, foreign):
+        path.write_bytes(b"")
+    for path in (old, foreign):
+        os.utime(path, (1, 1))
+    packed_weights(SPECS, prepare, weights(tmp_path))
+    assert {*cache.glob(".*")} == {new, foreign}
+
+
 def test_a_full_disk_costs_the_image_alone(tmp_path: Path, cache: Path, prepare: bytes) -> None:
     resource = pytest.importorskip("resource")
     given, limits = weights(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)

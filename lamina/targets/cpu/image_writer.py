@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
 
-from lamina.atomic_file import whole_file
+from lamina.atomic_file import remove_unfinished, whole_file
 from lamina.targets.cpu.memory import Array
 from lamina.targets.cpu.packed_image import START, Layout, head_of
 
@@ -57,6 +57,7 @@ class ImageWriter:
     def _keep(self) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            remove_unfinished(self._path.parent)
             with whole_file(self._path) as file:
                 self._write(file.fileno())
         except _GivenUp:
