@@ -151,18 +151,21 @@ def test_many_kernels_compile_alike_in_one_process_and_in_two():
     assert compiled(padded, features, 0) == alone
 
 
+@pytest.mark.parametrize("interpreter", [None, "", "/bin/echo", "/nonexistent/python"])
+def test_a_child_that_cannot_start_costs_only_time(
+    interpreter: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", interpreter)
+    features = detect()
+    texts = [emitted(text, features) for text in (FLOATS, BYTES)]
+    expected = [compile_text(text, features) for text in texts]
+    assert compiled([text + ";" * 150_000 for text in texts], features, 2) == expected
+
+
 def test_a_text_that_llvm_refuses_is_an_error_in_every_process():
     wrong = "define void @f() { ret i32 %missing }" + ";" * 300_000
     with pytest.raises(LoweringError, match="LLVM refuses"):
         compiled([wrong, wrong, wrong], detect(), 2)
-
-
-def test_a_child_that_cannot_start_costs_only_time(monkeypatch):
-    features = detect()
-    texts = [emitted(text, features) + ";" * 150_000 for text in (FLOATS, BYTES)]
-    expected = compiled(texts, features, 0)
-    monkeypatch.setattr("sys.executable", "/nonexistent/python")
-    assert compiled(texts, features, 2) == expected
 
 
 def test_a_level_is_known_by_name_and_needs_its_machine():

@@ -24,6 +24,7 @@ _WORTH: Final = 200_000
 
 _LENGTH: Final = Struct("<BQ")
 _DONE, _REFUSED = 0, 1
+_LONGEST: Final = 1 << 30
 _PATIENCE: Final = 5.0
 """Seconds that a child has to leave after its input was closed."""
 
@@ -135,6 +136,9 @@ def serve(source: IO[bytes], sink: IO[bytes]) -> None:
 
 @contextmanager
 def _child() -> Generator[tuple[IO[bytes], IO[bytes]]]:
+    if not sys.executable or getattr(sys, "frozen", False):
+        # An application that has Python inside would be started once more.
+        raise FileNotFoundError("there is no interpreter to start")
     path = [abspath(entry) for entry in sys.path]
     program = (
         f"import sys; sys.path[:] = {path!r}; from {__name__} import serve; "
@@ -182,11 +186,16 @@ def _send(sink: IO[bytes], kind: int, body: bytes) -> None:
 
 
 def _receive(source: IO[bytes]) -> tuple[int, bytes]:
-    """Return the kind and the body of the next message; EOFError if there is no whole one."""
+    """Return the kind and the body of the next message; EOFError if there is no whole one.
+
+    What is no message, such as what an interpreter of the user's prints by itself, is an end too.
+    """
     header = source.read(_LENGTH.size)
     if len(header) < _LENGTH.size:
         raise EOFError
     kind, size = _LENGTH.unpack(header)
+    if kind not in (_DONE, _REFUSED) or size > _LONGEST:
+        raise EOFError
     body = source.read(size)
     if len(body) < size:
         raise EOFError
