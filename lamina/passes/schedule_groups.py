@@ -32,7 +32,7 @@ class ScheduleGroupsPass(ModulePass):
     before the next.
 
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
-    and whether it has `dots` of 8-bit numbers, by the cost model of `passes/schedules`. With
+    whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of `passes/schedules`. With
     `tuned`, schedules that were measured on this machine, which `cpu` names, take their place;
     `given` ones (`CLASS -> m=8 n=16`) come before all.
 
@@ -53,6 +53,7 @@ class ScheduleGroupsPass(ModulePass):
     l1: int = 32768
     l2: int = 1048576
     dots: bool = False
+    cores: int = 1
     cpu: str = ""
     tuned: bool = False
     given: tuple[str, ...] = ()

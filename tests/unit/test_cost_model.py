@@ -1,5 +1,7 @@
 """Tiles fit the registers of every machine, and are those that were measured where they were."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,6 +108,13 @@ def test_panels_that_are_read_again_stay_in_the_second_cache_level() -> None:
     small = CostModel(Machine(16, 32, l2=1 << 17))
     assert small.linear(Linear(1024, 768, WIDE)).n == 32
     assert small.linear(Linear(4096, 768, WIDE, few=True, **INTEGER)).n == 16
+
+
+@pytest.mark.parametrize(("cores", "columns"), [(1, 64), (2, 96), (3, 64), (4, 48), (36, 48)])
+def test_one_row_is_shared_out_evenly(cores: int, columns: int) -> None:
+    model = CostModel(replace(AVX512, cores=cores))
+    assert model.linear(Linear(576, 576, WIDE, few=True, **INTEGER)).n == columns
+    assert model.linear(Linear(576, 576, (4,), few=True, **INTEGER)).n == 64
 
 
 def test_what_is_wished_for_takes_the_place_of_the_model() -> None:

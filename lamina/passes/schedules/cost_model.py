@@ -13,7 +13,7 @@ for a row and a register of columns, are chains of multiply-adds that wait for t
   of them and up to `MOST_ROWS` rows, whose sums must fit beside it. What those add up from group to
   group of columns waits in memory where registers are few.
 - One row takes each weight once, as it comes from memory: one multiply-add a cycle at most, so that
-  four chains are enough.
+  about four chains are enough, of a number that leaves no core without its share.
 - What is read again for every tile of rows has to stay in the second cache level, and what a tile
   keeps until its end in half of the first. A band of panels in blocks that takes a quarter of the
   second level is gone through for some rows, which then come from the first, before the next rows.
@@ -171,8 +171,22 @@ class CostModel:
         tiles = self._tiles(linear, most)
         fitting = self._fitting(linear)
         long = linear.blocks and linear.columns >= (self.wishes.long or LONG)
+        if wished is None and linear.blocks and not long:
+            tiles = self._shared(linear, tiles)
         at_once = 1 if long else _divisor(tiles, fitting if wished is None else tiles)
         return Tile(self.wishes.few_rows, tiles * PANEL, at_once * PANEL, self._step)
+
+    def _shared(self, linear: Linear, tiles: int) -> int:
+        """Return about so many panels, so that programs come out even among the cores."""
+        panels = -(-linear.columns // PANEL)
+        most = self._most(linear, tiles * 3 // 2)
+
+        def cost(count: int) -> tuple[int, bool, int]:
+            shares = -(-(panels // count) // self.machine.cores)
+            return shares * count, count != tiles, -count
+
+        about = [n for n in linear.counts if tiles * 3 // 4 <= n <= most]
+        return min(about, key=cost, default=tiles)
 
     def _blocks(self, linear: Linear) -> Tile:
         """One panel at a time, and as many rows as have room for their sums."""
@@ -224,10 +238,11 @@ class CostModel:
 
         A wider tile than wished for is better than one that its end cannot finish.
         """
-        if linear.pages:
-            most = min(most, (self.wishes.written or WRITTEN) // PANEL)
-        fitting = (count for count in linear.counts if count <= most)
+        fitting = (count for count in linear.counts if count <= self._most(linear, most))
         return max(fitting, default=linear.counts[0])
+
+    def _most(self, linear: Linear, most: int) -> int:
+        return min(most, (self.wishes.written or WRITTEN) // PANEL) if linear.pages else most
 
     def _cached(self, panels: int, column: float) -> int:
         """Return at most `panels`, so few that they stay in the second cache level.

@@ -8,7 +8,13 @@ from hashlib import sha256
 from lamina.arguments import whole_number
 from lamina.errors import InputError
 
-_MOST: dict[str, int] = {"lanes": 64, "registers": 128, "l1": 1 << 24, "l2": 1 << 30}
+_MOST: dict[str, int] = {
+    "lanes": 64,
+    "registers": 128,
+    "l1": 1 << 24,
+    "l2": 1 << 30,
+    "cores": 1 << 12,
+}
 """The largest number of each kind that is believed."""
 
 _LETTERS = 16
@@ -16,7 +22,7 @@ _LETTERS = 16
 
 @dataclass(frozen=True)
 class Machine:
-    """Vector registers and caches of one core.
+    """Vector registers and caches of one core, and how many cores there are.
 
     `lanes` are the f32 of a register, `registers` how many there are, `l1` and `l2` the bytes of
     a core's data caches; `dots` says that there is an instruction for dots of 8-bit numbers. `cpu`
@@ -29,6 +35,7 @@ class Machine:
     l1: int = 32 << 10
     l2: int = 1 << 20
     dots: bool = False
+    cores: int = 1
     cpu: str = ""
 
     def __post_init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lamina.passes.schedules.database import database_digest
 from lamina.passes.schedules.machine import Machine
 from lamina.targets.cpu.features import CpuFeatures
@@ -15,6 +17,7 @@ def machine_of(features: CpuFeatures) -> Machine:
         l1=features.l1,
         l2=features.l2,
         dots=features.vnni or features.dotprod,
+        cores=os.cpu_count() or 1,
         cpu=features.cpu,
     )
 

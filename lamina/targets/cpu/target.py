@@ -53,10 +53,10 @@ class CpuTarget(Target):
 
     def host(self) -> str:
         """Return what the code may use of the CPU, and which schedules were measured on it."""
-        from lamina.targets.cpu.schedules import schedules_stamp
+        from lamina.targets.cpu.schedules import machine_of, schedules_stamp
 
         level = self._level()
-        return f"{level!r}{schedules_stamp(level) if self.tuned else ''}"
+        return f"{level!r}{machine_of(level)!r}{schedules_stamp(level) if self.tuned else ''}"
 
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Compile a planned module: object code, the plan as tables, `@prepare` as text."""
