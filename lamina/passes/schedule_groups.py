@@ -32,9 +32,9 @@ class ScheduleGroupsPass(ModulePass):
     before the next.
 
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
-    whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of `passes/schedules`. With
-    `tuned`, schedules that were measured on this machine, which `cpu` names, take their place;
-    `given` ones (`CLASS -> m=8 n=16`) come before all.
+    whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of
+    `passes/schedules`. With `tuned`, schedules that were measured on this machine, which `cpu`
+    names, take their place; `given` ones (`CLASS -> m=8 n=16`) come before all.
 
     The others take the place of what the model says. `few` are the columns of a tile of few rows
     (a branch of at most `few-rows`), `many` those of a tile of `rows` rows whose weights come in

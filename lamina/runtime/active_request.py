@@ -28,9 +28,15 @@ class ActiveRequest:
     """Why it ended; None until then."""
 
     def __init__(
-        self, request: Request, vocabulary: Vocabulary, new_tokens: int, owner: int
+        self,
+        request: Request,
+        vocabulary: Vocabulary,
+        new_tokens: int,
+        owner: int,
+        *,
+        live: bool = True,
     ) -> None:
-        """Serve `request` with at most `new_tokens` tokens."""
+        """Serve `request` with at most `new_tokens` tokens; its text is shown `live`, or not."""
         self.owner = owner
         self.pages = _NO_PAGES
         self.finish_reason = None
@@ -39,7 +45,7 @@ class ActiveRequest:
         self._most = self._prompt_tokens + new_tokens
         self._cached = 0
         self._eos_ids = vocabulary.eos_ids
-        self._text = OutputText(vocabulary.tokenizer, request.params, self._tokens)
+        self._text = OutputText(vocabulary.tokenizer, request.params, self._tokens, live=live)
         self._sampler = Sampler(request.params, vocabulary.size, request.prompt, request.choice)
         self._first_at = self._last_at = 0.0
 

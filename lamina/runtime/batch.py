@@ -14,6 +14,9 @@ Integers = NDArray[np.int32]
 ROLES: Final = ("tokens", "positions", "query_start", "table", "work", "rows")
 """What each input of a decoder is for; see `Batch.fill`."""
 
+Form = list[tuple[int, int]]
+"""How many tokens and wanted rows each part of a batch has."""
+
 _ALIGNMENT: Final = 64
 _WIDTH: Final = np.dtype(np.int32).itemsize
 
@@ -39,6 +42,8 @@ class Batch:
         """List work in blocks of `block` tokens."""
         self._block = block
         self._memory = {role: _aligned(_ALIGNMENT) for role in ROLES}
+        self._form: Form | None = None
+        self._inputs: dict[str, Integers] = {}
         self._pages: list[PageIds] = []
         self._table = self._memory["table"][:0].reshape(0, 0)
 
@@ -50,24 +55,29 @@ class Batch:
         [W, 2] lists (part, block of its tokens), every token once; `rows` [R] are the tokens
         whose logits are wanted.
         """
-        tokens: list[int] = []
-        positions: list[int] = []
-        starts: list[int] = [0]
-        work: list[int] = []
-        rows: list[int] = []
-        for number, part in enumerate(parts):
-            size = len(part.tokens)
-            tokens += part.tokens
-            positions += range(part.start, part.start + size)
-            starts.append(len(tokens))
+        form = [(len(part.tokens), part.rows) for part in parts]
+        if form != self._form:
+            self._form = None
+            self._inputs = self._lay_out(form)
+            self._form = form
+        inputs = self._inputs
+        inputs["tokens"][:] = [token for part in parts for token in part.tokens]
+        inputs["positions"][:] = [part.start + n for part in parts for n in range(len(part.tokens))]
+        inputs["table"] = self._tabulate([part.pages for part in parts])
+        return inputs
+
+    def _lay_out(self, form: Form) -> dict[str, Integers]:
+        """Return the inputs of parts of this form, without tokens, positions and table."""
+        starts, work, rows = [0], list[int](), list[int]()
+        for number, (size, wanted) in enumerate(form):
+            starts.append(starts[-1] + size)
             for block in range(-(-size // self._block)):
                 work += (number, block)
-            rows += range(len(tokens) - part.rows, len(tokens))
+            rows += range(starts[-1] - wanted, starts[-1])
         return {
-            "tokens": self._put("tokens", tokens),
-            "positions": self._put("positions", positions),
+            "tokens": self._room("tokens", starts[-1]),
+            "positions": self._room("positions", starts[-1]),
             "query_start": self._put("query_start", starts),
-            "table": self._tabulate([part.pages for part in parts]),
             "work": self._put("work", work).reshape(-1, 2),
             "rows": self._put("rows", rows),
         }

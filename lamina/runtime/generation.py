@@ -31,10 +31,13 @@ class Generation:
         limits: Limits,
         requests: Sequence[Request],
         began: float | None = None,
+        *,
+        live: bool = True,
     ) -> None:
         """Check every request before any of them runs: `InputError` names one that cannot fit.
 
-        `began` is when the caller asked, by `time.perf_counter`.
+        `began` is when the caller asked, by `time.perf_counter`. Text that is not shown `live` may
+        come at the end.
         """
         self._began = perf_counter() if began is None else began
         self._session = session
@@ -44,6 +47,7 @@ class Generation:
                 vocabulary,
                 limits.new_tokens(request, f"prompt {number}"),
                 session.pages.new_owner(),
+                live=live,
             )
             for number, request in enumerate(requests, 1)
         ]

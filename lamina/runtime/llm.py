@@ -107,7 +107,7 @@ class LLM:
         began = perf_counter()
         expected = "text, or a list of prompts"
         every = [prompts] if isinstance(prompts, str) else listed(prompts, "prompts", expected)
-        generation = self._generation(every, SamplingParams(**sampling), began)
+        generation = self._generation(every, SamplingParams(**sampling), began, live=False)
         with closing(generation.pieces()) as pieces:
             for _ in pieces:
                 pass
@@ -160,7 +160,12 @@ class LLM:
         self.close()
 
     def _generation(
-        self, prompts: Sequence[object], params: SamplingParams, began: float
+        self,
+        prompts: Sequence[object],
+        params: SamplingParams,
+        began: float,
+        *,
+        live: bool = True,
     ) -> Generation:
         session, vocabulary = self.session, self._vocabulary
         if params.stop:
@@ -170,7 +175,7 @@ class LLM:
         requests = [
             Request(each, params, choice) for each, choice in zip(ids, choices, strict=True)
         ]
-        return Generation(session, vocabulary, self._limits, requests, began)
+        return Generation(session, vocabulary, self._limits, requests, began, live=live)
 
     def _pieces(self, generation: Generation) -> Generator[str, None, Completion]:
         with closing(generation.pieces()) as pieces:
