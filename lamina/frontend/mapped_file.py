@@ -57,12 +57,13 @@ class MappedFile:
         assert 0 <= offset <= self.size - size
         return self._bytes[offset : offset + size].view(dtype).reshape(shape)
 
-    def release(self, offset: int, size: int) -> None:
-        """Drop the resident pages that lie wholly in `[offset, offset + size)`."""
-        start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
-        stop = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
-        if stop > start and hasattr(mmap, "MADV_DONTNEED"):
-            self.data.madvise(mmap.MADV_DONTNEED, start, stop - start)
+    def release(self) -> None:
+        """Drop what is resident; a later read brings it back.
+
+        All of it: where the system caches files in huge pages, a few bytes bring in megabytes.
+        """
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self.data.madvise(mmap.MADV_DONTNEED)
 
     def verify_unchanged(self) -> None:
         """Raise `FormatError` if the file was written or cut since it was mapped."""

@@ -84,9 +84,9 @@ class Weight:
         return self.array.nbytes
 
     def release(self) -> None:
-        """Let the system drop the resident source pages; a later read brings them back."""
+        """Let the system drop what is resident of the file; a later read brings it back."""
         if self.source is not None:
-            self.source.release(self.offset, self.nbytes)
+            self.source.release()
 
 
 class Weights(Mapping[str, Weight]):
@@ -171,8 +171,11 @@ class ModelConfig:
 
 
 def _digest(weight: Weight) -> str:
-    small = weight.array.size <= MOST_READ
-    return sha256(weight.array.tobytes()).hexdigest() if small else ""
+    if weight.array.size > MOST_READ:
+        return ""
+    digest = sha256(weight.array.tobytes()).hexdigest()
+    weight.release()
+    return digest
 
 
 @dataclass(frozen=True)
