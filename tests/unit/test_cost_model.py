@@ -72,7 +72,7 @@ INTEGER = {"blocks": True, "integer": True, "weight": 0.63}
 WIDE, ENDED = (1, 2, 3, 4, 6, 9, 12, 18, 36), (2, 4, 6, 12)
 FOUND = [
     (Linear(576, 576, WIDE, **INTEGER), Tile(8, 16, 16, 4, 576)),
-    (Linear(576, 1536, ENDED, products=2, **INTEGER), Tile(5, 32, 16, 4, 256)),
+    (Linear(576, 1536, ENDED, products=2, **INTEGER), Tile(4, 32, 16, 4, 256)),
     (Linear(576, 49152, WIDE, sums=2, **INTEGER), Tile(8, 16, 16, 4, 512)),
     (Linear(576, 576, WIDE, few=True, **INTEGER), Tile(1, 64, 64, 4)),
     (Linear(576, 1536, ENDED, products=2, few=True, **INTEGER), Tile(1, 32, 32, 4)),

@@ -136,6 +136,8 @@ class _Builder:
         last = self._clamped(last, extents(op.table.type)[1] * self.page)
         pages = emit.plus(emit.over(last, self.page), 1)
         length = emit.plus(last, 1)
+        count = self._tokens(first, high)
+        rows = emit.times(count, self.shared)
         self._begin(head, first, high)
 
         def page(j: SSAValue) -> Sequence[SSAValue]:
@@ -143,14 +145,21 @@ class _Builder:
             after = emit.add(arith.MinSIOp(emit.plus(j, 1), emit.over(last, self.page)))
             following = self._seen(sequence, head, after, length)
             self._all_scores(seen, following)
-            self._each(self.rows, 1, lambda row: self._update(row, seen, first, high))
-            self._each(self.rows, self.group, lambda at: self._values(at, seen, following))
+            self._each(rows, 1, lambda row: self._update(row, seen, first, high))
+            self._each(rows, self.group, lambda at: self._values(at, seen, following))
             return []
 
         self.tiles.loop(emit.index(0), pages, emit.index(1), [], page)
-        self._finish(head, first, high)
+        self._finish(head, first, count)
 
-    def _each(self, count: int, step: int, body: Callable[[SSAValue], None]) -> None:
+    def _tokens(self, first: SSAValue, high: SSAValue) -> SSAValue:
+        """Return how many tokens a block has, at least one: others than the last have all."""
+        emit = self.emit
+        left = emit.add(arith.SubiOp(high, first))
+        count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
+        return emit.add(arith.MaxSIOp(count, emit.index(1)))
+
+    def _each(self, count: SSAValue | int, step: int, body: Callable[[SSAValue], None]) -> None:
         """Run `body` on 0, `step`, … below `count`."""
         emit = self.emit
 
@@ -158,7 +167,8 @@ class _Builder:
             body(at)
             return []
 
-        self.tiles.loop(emit.index(0), emit.index(count), emit.index(step), [], one)
+        end = emit.index(count) if isinstance(count, int) else count
+        self.tiles.loop(emit.index(0), end, emit.index(step), [], one)
 
     def _begin(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Begin the rows: no maximum, nothing summed, and the scaled queries."""
@@ -179,7 +189,7 @@ class _Builder:
 
         self._each(self.rows, 1, row)
 
-    def _finish(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
+    def _finish(self, head: SSAValue, first: SSAValue, count: SSAValue) -> None:
         """Finish and store the tokens that exist one by one, a piece of columns at a time."""
         emit = self.emit
         size = self.shared * self.width
@@ -208,8 +218,6 @@ class _Builder:
             self.tiles.loop(emit.index(0), emit.index(size // piece), emit.index(1), [], part)
             return []
 
-        left = emit.add(arith.SubiOp(high, first))
-        count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
         self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
 
     def _output(self, where: tuple[Span, Span]) -> SSAValue:
@@ -292,16 +300,12 @@ class _Builder:
         emit, grain, memrefs = self.emit, self.pages.tile.value.data, self.tiles.memrefs
         shape = (self.abreast // grain, 1, grain) if grain else (self.abreast, 1)
         start = emit.full(0.0, f32, (self.rows, *shape[:1], *shape[2:]))
-        ahead = -(-self.abreast // self.width)
 
         def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             column = Span(d, 1, inside=True)
             self.tiles.prefetch(memrefs[self.op.k], self._keys(following, at, column))
             if not self.whole:
-                row = emit.add(arith.AddiOp(at, emit.times(d, ahead)))
-                whole = Span(emit.index(0), self.width, inside=True)
-                values = self._rows_of(following, Span(row, ahead, inside=True), whole)
-                self.tiles.prefetch(memrefs[self.op.v], values)
+                self.tiles.prefetch(memrefs[self.op.v], self._share(following, at, d))
             q = self.tiles.load(self.queries, (self.all_rows, column))
             keys = self.tiles.load(memrefs[self.op.k], self._keys(seen, at, column), shape=shape)
             return [emit.add(tile.DotOp(q, emit.cast(keys, f32), acc, [(1, 1)]))]
@@ -309,6 +313,17 @@ class _Builder:
         bounds = (emit.index(0), emit.index(self.width), emit.index(1))
         (scores,) = self.tiles.loop(*bounds, [start], some)
         return emit.reshape(scores, (self.rows, self.abreast))
+
+    def _share(self, following: Seen, at: SSAValue, d: SSAValue) -> Index:
+        """Where column `d`'s share of `abreast` values lies, from value `at` of a page on."""
+        emit = self.emit
+        rows = max(1, self.abreast // self.width)
+        turns = max(1, self.width // self.abreast)
+        row = emit.add(arith.AddiOp(at, emit.times(emit.over(d, turns), rows)))
+        size = -(-self.width // turns)
+        column = emit.times(emit.modulo(d, turns), size)
+        spans = Span(row, rows, inside=True), Span(column, size, inside=True)
+        return self._rows_of(following, *spans)
 
     def _masked(self, scores: SSAValue, seen: Seen, position: SSAValue) -> SSAValue:
         """Return a row's scores, -inf where its token at `position` may not look."""

@@ -39,9 +39,9 @@ MOST_ROWS = 8
 """Rows of a tile: unpacking a panel is then an eighth of the work, and few rows are not lost in
 tiles that are mostly empty."""
 
-ALL_ROWS = 10
+ALL_ROWS = 8
 """Rows of all products of a group whose weights are in blocks: each is some thirty instructions
-more, and a kernel should have 600 at most."""
+more, of which a kernel should have 600 at most, and eight sequences have two whole tiles of two."""
 
 WRITTEN = 32
 """Columns of a tile that goes into pages: keys and values are narrow, and have workers to share."""
@@ -134,11 +134,11 @@ class CostModel:
     def dot(self) -> Tile:
         """Return the tile of a product of two tensors.
 
-        Its right operand is turned round once for all rows of a tile, which is most of the work:
-        sums fill the registers.
+        Its right operand is turned round once for all rows of a tile. Sums take half of the
+        registers, as those of floats do.
         """
         rows = self.wishes.rows or MOST_ROWS
-        columns = max(1, self.machine.registers // MOST_ROWS) * self.machine.lanes
+        columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)
 
     def registers(self, linear: Linear, tile: Tile) -> int:
