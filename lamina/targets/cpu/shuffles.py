@@ -152,9 +152,7 @@ def _widen(builder: Builder, element: Element, name: str, width: int, least: int
     return _shuffle(builder, element, name, "poison", width, mask)
 
 
-def spread(
-    builder: Builder, element: Element, name: str, width: int, lanes: int, lane: int
-) -> str:
+def spread(builder: Builder, element: Element, name: str, width: int, lanes: int, lane: int) -> str:
     """Return `lanes` copies of one lane of a vector of `width`."""
     if lane == 0:
         text = (
