@@ -81,7 +81,6 @@ class _Builder:
         self.abreast = self._most_keys()
         while self.columns % 32 == 0 and self.group * self.columns > SUMS:
             self.columns //= 2
-        self.whole = (self.group, self.columns) == (self.rows, self.width)
         emit = self.emit
         self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
         self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page + self.grain]))
@@ -146,7 +145,7 @@ class _Builder:
             following = self._seen(sequence, head, after, length)
             self._all_scores(seen, following)
             self._each(rows, 1, lambda row: self._update(row, seen, first, high))
-            self._each(rows, self.group, lambda at: self._values(at, seen, following))
+            self._each(rows, self.group, lambda at: self._values(at, seen))
             return []
 
         self.tiles.loop(emit.index(0), pages, emit.index(1), [], page)
@@ -304,8 +303,7 @@ class _Builder:
         def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             column = Span(d, 1, inside=True)
             self.tiles.prefetch(memrefs[self.op.k], self._keys(following, at, column))
-            if not self.whole:
-                self.tiles.prefetch(memrefs[self.op.v], self._share(following, at, d))
+            self.tiles.prefetch(memrefs[self.op.v], self._share(following, at, d))
             q = self.tiles.load(self.queries, (self.all_rows, column))
             keys = self.tiles.load(memrefs[self.op.k], self._keys(seen, at, column), shape=shape)
             return [emit.add(tile.DotOp(q, emit.cast(keys, f32), acc, [(1, 1)]))]
@@ -350,7 +348,7 @@ class _Builder:
     def _page(self, seen: Seen) -> tuple[Span, Span]:
         return Span(seen.number, 1, inside=True), Span(seen.head, 1, inside=True)
 
-    def _values(self, at: SSAValue, seen: Seen, following: Seen) -> None:
+    def _values(self, at: SSAValue, seen: Seen) -> None:
         """Let the results of a group of rows decay, and add the page's values by their weights."""
         emit, tiles = self.emit, self.tiles
         rows = Span(at, self.group, inside=True)
@@ -361,21 +359,17 @@ class _Builder:
             end = Span(emit.index(self.page), 1, inside=True)
             decay = tiles.load(self.weights, (rows, end), shape=(self.group,))
             by = emit.broadcast(decay, [0], tile.shape_of(out.type))
-            out = self._added(rows, columns, seen, following, emit.binary(arith.MulfOp, out, by))
+            out = self._added(rows, columns, seen, emit.binary(arith.MulfOp, out, by))
             tiles.store(out, self.sums, (rows, columns))
 
         self._each(self.width, self.columns, part)
 
-    def _added(
-        self, rows: Span, columns: Span, seen: Seen, following: Seen, out: SSAValue
-    ) -> SSAValue:
+    def _added(self, rows: Span, columns: Span, seen: Seen, out: SSAValue) -> SSAValue:
         """Return `out` with the values of the keys that were written: no others are looked at."""
         emit, memref = self.emit, self.tiles.memrefs[self.op.v]
 
         def one(i: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             row = Span(i, 1, inside=True)
-            if self.whole:
-                self.tiles.prefetch(memref, self._rows_of(following, row, columns))
             weight = self.tiles.load(self.weights, (rows, row))
             at = self._rows_of(seen, row, columns)
             value = self.tiles.load(memref, at, shape=(1, columns.size))
