@@ -12,7 +12,7 @@ rows and a part of their columns at a time. What rows have lies in memory of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import cast
@@ -139,16 +139,15 @@ class _Builder:
         rows = emit.times(count, self.shared)
         self._begin(head, first, high)
 
-        def page(j: SSAValue) -> Sequence[SSAValue]:
+        def page(j: SSAValue) -> None:
             seen = self._seen(sequence, head, j, length)
             after = emit.add(arith.MinSIOp(emit.plus(j, 1), emit.over(last, self.page)))
             following = self._seen(sequence, head, after, length)
             self._all_scores(seen, following)
-            self._each(rows, 1, lambda row: self._update(row, seen, first, high))
-            self._each(rows, self.group, lambda at: self._values(at, seen))
-            return []
+            self.tiles.each(rows, lambda row: self._update(row, seen, first, high))
+            self.tiles.each(rows, lambda at: self._values(at, seen), self.group)
 
-        self.tiles.loop(emit.index(0), pages, emit.index(1), [], page)
+        self.tiles.each(pages, page)
         self._finish(head, first, count)
 
     def _tokens(self, first: SSAValue, high: SSAValue) -> SSAValue:
@@ -157,17 +156,6 @@ class _Builder:
         left = emit.add(arith.SubiOp(high, first))
         count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
         return emit.add(arith.MaxSIOp(count, emit.index(1)))
-
-    def _each(self, count: SSAValue | int, step: int, body: Callable[[SSAValue], None]) -> None:
-        """Run `body` on 0, `step`, … below `count`."""
-        emit = self.emit
-
-        def one(at: SSAValue) -> Sequence[SSAValue]:
-            body(at)
-            return []
-
-        end = emit.index(count) if isinstance(count, int) else count
-        self.tiles.loop(emit.index(0), end, emit.index(step), [], one)
 
     def _begin(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
         """Begin the rows: no maximum, nothing summed, and the scaled queries."""
@@ -186,7 +174,7 @@ class _Builder:
             tiles.store(scaled, self.queries, (one, whole))
             tiles.store(zero, self.sums, (one, whole))
 
-        self._each(self.rows, 1, row)
+        tiles.each(self.rows, row)
 
     def _finish(self, head: SSAValue, first: SSAValue, count: SSAValue) -> None:
         """Finish and store the tokens that exist one by one, a piece of columns at a time."""
@@ -209,15 +197,10 @@ class _Builder:
             token = Span(emit.add(arith.AddiOp(first, row)), 1, inside=True)
             self.kernel.store([token], span)
 
-        def row(i: SSAValue) -> Sequence[SSAValue]:
-            def part(at: SSAValue) -> Sequence[SSAValue]:
-                columns(i, at)
-                return []
+        def row(i: SSAValue) -> None:
+            self.tiles.each(size // piece, lambda at: columns(i, at))
 
-            self.tiles.loop(emit.index(0), emit.index(size // piece), emit.index(1), [], part)
-            return []
-
-        self.tiles.loop(emit.index(0), count, emit.index(1), [], row)
+        self.tiles.each(count, row)
 
     def _output(self, where: tuple[Span, Span]) -> SSAValue:
         """Rows and columns of the result: what was summed over what the weights sum to."""
@@ -278,18 +261,16 @@ class _Builder:
 
     def _all_scores(self, seen: Seen, following: Seen) -> None:
         """Keep the products of scaled queries with a page."""
-        emit = self.emit
 
-        def some(at: SSAValue) -> Sequence[SSAValue]:
+        def some(at: SSAValue) -> None:
             keys = Span(at, self.abreast, inside=True)
             scores = self._scores(seen, following, at)
             self.tiles.store(scores, self.weights, (self.all_rows, keys))
-            return []
 
         if self.abreast == self.page:
-            some(emit.index(0))
+            some(self.emit.index(0))
         else:
-            self.tiles.loop(emit.index(0), seen.left, emit.index(self.abreast), [], some)
+            self.tiles.each(seen.left, some, self.abreast)
 
     def _scores(self, seen: Seen, following: Seen, at: SSAValue) -> SSAValue:
         """Products of scaled queries with `abreast` keys, from key `at` of the page on.
@@ -362,7 +343,7 @@ class _Builder:
             out = self._added(rows, columns, seen, emit.binary(arith.MulfOp, out, by))
             tiles.store(out, self.sums, (rows, columns))
 
-        self._each(self.width, self.columns, part)
+        tiles.each(self.width, part, self.columns)
 
     def _added(self, rows: Span, columns: Span, seen: Seen, out: SSAValue) -> SSAValue:
         """Return `out` with the values of the keys that were written: no others are looked at."""

@@ -101,13 +101,12 @@ class _Builder:
     ) -> None:
         """Run `body` on each row of the program: its place among them, and where it is."""
 
-        def one(i: SSAValue) -> Sequence[SSAValue]:
+        def one(i: SSAValue) -> None:
             place = Span(i, 1, inside=True)
             self.tiles.place = place
             body(place, self._rows(self.emit.add(arith.AddiOp(first, i))))
-            return []
 
-        self.tiles.loop(self.emit.index(0), end, self.emit.index(1), [], one)
+        self.tiles.each(end, one)
 
     def _rows(self, flat: SSAValue) -> tuple[Span, ...]:
         at = self.kernel.unravel(flat, self.lead) if self.lead else []

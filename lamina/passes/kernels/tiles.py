@@ -79,6 +79,17 @@ class Tiles:
         self._memo = memo
         return results
 
+    def each(self, end: SSAValue | int, body: Callable[[SSAValue], None], step: int = 1) -> None:
+        """Run `body` on 0, `step`, … below `end`: a loop that carries nothing."""
+        emit = self.emit
+
+        def one(i: SSAValue) -> Sequence[SSAValue]:
+            body(i)
+            return []
+
+        high = emit.index(end) if isinstance(end, int) else end
+        self.loop(emit.index(0), high, emit.index(step), [], one)
+
     def tile_of(self, value: SSAValue, index: Index) -> SSAValue:
         """Return the tile of `value` at `index`: a vector of the index's shape."""
         if value in self._fixed:

@@ -66,14 +66,14 @@ class Lanes:
             return x
         return self.builder.pure(f"{name} {self.type} {x} to {kind.of(self.width)}", x)
 
-    def extreme(self, name: str, a: str, b: str) -> str:
-        """Return the `maximum` or `minimum` of floats: NaN if one is, of two zeros either.
+    def extreme(self, name: str, a: str, b: str, *, number: bool = False) -> str:
+        """Return the `max` or `min` of floats: NaN if one is, of two zeros either.
 
-        x86's give their second operand when either is NaN.
+        x86's give their second operand when either is NaN, so that the first need not be looked
+        at where it is surely a `number`.
         """
-        better = "ogt" if name == "maximum" else "olt"
-        chosen = self.select(self.compare(better, a, b), a, b)
-        return self.select(self.compare("uno", a, a), a, chosen)
+        chosen = self.select(self.compare("ogt" if name == "max" else "olt", a, b), a, b)
+        return chosen if number else self.select(self.compare("uno", a, a), a, chosen)
 
     def call(self, name: str, *operands: str, extra: str = "") -> str:
         """Return a call of an intrinsic whose operands and result have this type."""

@@ -117,11 +117,7 @@ def _extreme(name: str) -> Rule:
         a, b = xs
         if _number(b):
             a, b = b, a
-        if not _number(a):
-            return lanes.extreme(name, a, b)
-        # What is no NaN as the first operand need not be looked at.
-        better = "ogt" if name == "maximum" else "olt"
-        return lanes.select(lanes.compare(better, a, b), a, b)
+        return lanes.extreme(name, a, b, number=_number(a))
 
     return lambda emitter, op: elementwise(emitter, op, in_single(emitter, write))
 
@@ -254,8 +250,8 @@ RULES: Final[dict[type[Operation], Rule]] = {
     arith.MulfOp: _float("fmul"),
     arith.DivfOp: _float("fdiv"),
     arith.NegfOp: _negate,
-    arith.MaximumfOp: _extreme("maximum"),
-    arith.MinimumfOp: _extreme("minimum"),
+    arith.MaximumfOp: _extreme("max"),
+    arith.MinimumfOp: _extreme("min"),
     arith.AddiOp: _integer("add"),
     arith.SubiOp: _integer("sub"),
     arith.MuliOp: _integer("mul"),

@@ -116,7 +116,7 @@ def _extreme(kind: Element, name: str) -> Combine:
         return lambda lanes, a, b: lanes.op("or" if name == "max" else "and", a, b)
     if not kind.floating:
         return lambda lanes, a, b: lanes.call(f"s{name}", a, b)
-    return lambda lanes, a, b: lanes.extreme(f"{name}imum", a, b)
+    return lambda lanes, a, b: lanes.extreme(name, a, b)
 
 
 def _arg(emitter: Emitter, op: tile.ReduceOp, x: Tile) -> tuple[Tile, Tile]:
