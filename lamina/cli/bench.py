@@ -16,7 +16,7 @@ from lamina.cli.options import (
     read_path,
 )
 from lamina.cli.output import emit_json, working
-from lamina.cli.subject import Asked, subject_of
+from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_of, tokens_option
 
 if TYPE_CHECKING:
     from lamina.targets.base import Executable
@@ -28,35 +28,9 @@ _TOKENS: Final = 64
 
 def bench(
     model: ModelArgument,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default=False,
-            help=f"For a decoder: tokens of the prompt, {_PROMPT_TOKENS} by default.",
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--tokens",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help=f"For a decoder: tokens after it, {_TOKENS} by default.",
-        ),
-    ] = None,
-    dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            show_default=False,
-            help="For other models: a symbolic extent of the made-up inputs, 8 by default; "
-            "repeatable.",
-        ),
-    ] = None,
+    prompt_tokens: Annotated[int | None, prompt_tokens_option(_PROMPT_TOKENS)] = None,
+    tokens: Annotated[int | None, tokens_option(_TOKENS)] = None,
+    dim: DimsOption = None,
     repeat: Annotated[
         int, typer.Option(metavar="N", min=1, help="Rounds of which the medians count.")
     ] = 5,

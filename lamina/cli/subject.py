@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from lamina.cli.options import read_size
 from lamina.errors import InputError
@@ -11,6 +13,27 @@ if TYPE_CHECKING:
     from lamina.frontend.model import Model
     from lamina.measure.subjects import Calling, Writing
     from lamina.targets.base import Executable
+
+DimsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=N",
+        show_default=False,
+        help="For other models: a symbolic extent of the made-up inputs, 8 by default; repeatable.",
+    ),
+]
+
+
+def prompt_tokens_option(default: int) -> Any:
+    """Return the option `--prompt-tokens` of a command that runs `default` if nothing is said."""
+    said = f"For a decoder: tokens of the prompt, {default} by default."
+    return typer.Option(metavar="N", min=1, show_default=False, help=said)
+
+
+def tokens_option(default: int) -> Any:
+    """Return the option `--tokens` of a command that runs `default` if nothing is said."""
+    said = f"For a decoder: tokens after it, {default} by default."
+    return typer.Option("-n", "--tokens", metavar="N", min=1, show_default=False, help=said)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from lamina.cli.options import (
     ThreadsOption,
 )
 from lamina.cli.output import emit_json, say, working
-from lamina.cli.subject import Asked, subject_of
+from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_of, tokens_option
 from lamina.cli.tune_report import candidates_json, print_candidates, print_tuning, tuning_json
 
 if TYPE_CHECKING:
@@ -51,35 +51,9 @@ def tune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be tried, and measure nothing.")
     ] = False,
-    prompt_tokens: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            show_default=False,
-            help=f"For a decoder: tokens of the prompt, {_PROMPT_TOKENS} by default.",
-        ),
-    ] = None,
-    tokens: Annotated[
-        int | None,
-        typer.Option(
-            "-n",
-            "--tokens",
-            metavar="N",
-            min=1,
-            show_default=False,
-            help=f"For a decoder: tokens after it, {_TOKENS} by default.",
-        ),
-    ] = None,
-    dim: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            show_default=False,
-            help="For other models: a symbolic extent of the made-up inputs, 8 by default; "
-            "repeatable.",
-        ),
-    ] = None,
+    prompt_tokens: Annotated[int | None, prompt_tokens_option(_PROMPT_TOKENS)] = None,
+    tokens: Annotated[int | None, tokens_option(_TOKENS)] = None,
+    dim: DimsOption = None,
     repeat: Annotated[
         int, typer.Option(metavar="N", min=1, help="Runs of a round, of which the medians count.")
     ] = 5,
