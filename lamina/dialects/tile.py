@@ -177,20 +177,14 @@ def _extent(text: str) -> Dim:
         raise VerifyException(str(error)) from error
 
 
-@irdl_op_definition
-class KernelOp(IRDLOperation):
-    """One block program. Block arguments: memrefs, then one index for each of `symbols`.
+class AnyKernelOp(IRDLOperation):
+    """What every level calls a kernel. Block arguments: memrefs, then one index a symbol.
 
     `grid` has up to three extents over `symbols`; the symbol `workers` is the number of programs
     that run at once. `access` says for each memref: read, write or update. `aliases` lists pairs
     of memrefs that may be the same memory (an in-place result). `schedule` is what it was built
     with and `work` what it does, for people and benchmarks: they change nothing of its meaning.
-
-    tile.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"],
-                                   access = ["read", "write"]} {…}
     """
-
-    name = "tile.kernel"
 
     sym_name = prop_def(SymbolNameConstraint())
     symbols = prop_def(ArrayAttr[StringAttr])
@@ -203,7 +197,7 @@ class KernelOp(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
-    assembly_format = "$sym_name attr-dict-with-keyword $body"
+    assembly_format: ClassVar[str | None] = "$sym_name attr-dict-with-keyword $body"
 
     @property
     def memrefs(self) -> tuple[SSAValue, ...]:
@@ -244,6 +238,17 @@ class KernelOp(IRDLOperation):
         for place, extent in extents:
             missing = sorted(extent.symbols - names)
             require(not missing, f"{place} names {missing}, which is no symbol of the kernel")
+
+
+@irdl_op_definition
+class KernelOp(AnyKernelOp):
+    """One block program, for every point of its grid.
+
+    tile.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"],
+                                   access = ["read", "write"]} {…}
+    """
+
+    name = "tile.kernel"
 
 
 @irdl_op_definition

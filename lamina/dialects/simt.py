@@ -1,0 +1,375 @@
+"""The `simt` dialect: what one thread of a block does, the level of every GPU.
+
+A `simt.kernel` runs `threads` threads for each point of its grid. Values are a thread's own:
+scalars, or `vector<Rx…>`, which are its R registers. `arith`, `math` and the elementwise
+operations of `tile` (cast, compare, select, splat, check) work on either, and `tile.program_id` is
+the block's coordinate. Control flow is `scf`, by conditions and bounds that are the same in all
+threads of the block, so that barriers are met by all of them. Memory is addressed by the number
+of the element, counted from the start of the memref.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    VectorType,
+    i1,
+)
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import Pure
+
+from lamina.dialects.requirements import require
+from lamina.dialects.tile import AnyKernelOp, element_of, ints, shape_of, values, vector
+
+WORKGROUP = StringAttr("workgroup")
+"""The memory space of what the threads of a block share."""
+
+
+@irdl_op_definition
+class KernelOp(AnyKernelOp):
+    """The program of one of `threads` threads of a block, in subgroups of `subgroup`.
+
+    simt.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 64)"],
+        access = ["read", "write"], threads = 64 : i64, subgroup = 32 : i64} {…}
+    """
+
+    name = "simt.kernel"
+
+    threads = prop_def(IntegerAttr)
+    subgroup = prop_def(IntegerAttr)
+
+    def verify_(self) -> None:
+        """Check arguments, grid, accesses, and that subgroups fill the block."""
+        super().verify_()
+        threads, subgroup = self.threads.value.data, self.subgroup.value.data
+        require(subgroup > 0 and subgroup & (subgroup - 1) == 0, f"a subgroup of {subgroup}")
+        require(
+            threads > 0 and threads % subgroup == 0,
+            f"{threads} threads are no whole number of subgroups of {subgroup}",
+        )
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """The memory that the threads of a block share."""
+        return sum(op.size for op in self.body.walk() if isinstance(op, MemoryOp))
+
+
+@irdl_op_definition
+class ThreadIdOp(IRDLOperation):
+    """This thread's number in its block; its subgroup is the quotient by the subgroup's size."""
+
+    name = "simt.thread_id"
+
+    i = result_def(IndexType)
+
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[IndexType()])
+
+
+@irdl_op_definition
+class MemoryOp(IRDLOperation):
+    """Memory that the threads of a block share, with undefined contents at its start.
+
+    %m = simt.memory : memref<256xi32, "workgroup">
+    """
+
+    name = "simt.memory"
+
+    y = result_def(MemRefType)
+
+    assembly_format = "attr-dict `:` type($y)"
+
+    def __init__(self, element: Attribute, size: int) -> None:
+        super().__init__(result_types=[MemRefType(element, [size], memory_space=WORKGROUP)])
+
+    def verify_(self) -> None:
+        """Check that the size is static and the memory shared."""
+        kind = cast("MemRefType[Any]", self.y.type)
+        require(all(n >= 0 for n in kind.get_shape()), "shared memory has a static size")
+        require(kind.memory_space == WORKGROUP, f"the memory space is {kind.memory_space}")
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes; an i1 takes one."""
+        kind = cast("MemRefType[Any]", self.y.type)
+        return prod(kind.get_shape()) * max(1, getattr(kind.element_type, "bitwidth", 64) // 8)
+
+
+class _Dimension(IRDLOperation):
+    """A number of one dimension of a memref."""
+
+    x = operand_def(MemRefType)
+    dim = prop_def(IntegerAttr)
+    n = result_def(IndexType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format: ClassVar[str | None] = "$x attr-dict `:` type($x)"
+
+    def __init__(self, x: SSAValue, dim: int) -> None:
+        super().__init__(
+            operands=[x], properties={"dim": IntegerAttr(dim, 64)}, result_types=[IndexType()]
+        )
+
+    def verify_(self) -> None:
+        """Check that there is such a dimension."""
+        rank = cast("MemRefType[Any]", self.x.type).get_num_dims()
+        require(0 <= self.dim.value.data < rank, f"dim {self.dim.value.data} of rank {rank}")
+
+
+@irdl_op_definition
+class ExtentOp(_Dimension):
+    """The number of elements in dimension `dim`."""
+
+    name = "simt.extent"
+
+
+@irdl_op_definition
+class StrideOp(_Dimension):
+    """The distance in elements between neighbours in dimension `dim`."""
+
+    name = "simt.stride"
+
+
+def _require_access(x: SSAValue, at: SSAValue, mask: SSAValue | None, value: Attribute) -> None:
+    shape = shape_of(value)
+    require(len(shape) <= 1, f"a thread's registers are one dimension, got {value}")
+    require(element_of(value) == element_of(x.type), f"{value} in a memory of {element_of(x.type)}")
+    require(at.type == vector(IndexType(), shape), f"places {at.type} for {value}")
+    require(mask is None or mask.type == vector(i1, shape), "the mask does not fit the value")
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Elements of a memory, one for each register; where `mask` is false, `pad` (0 if absent).
+
+    %v = simt.load %x[%at] mask %m : memref<?x16xf32>, vector<4xindex> -> vector<4xf32>
+    """
+
+    name = "simt.load"
+
+    x = operand_def(MemRefType)
+    at = operand_def()
+    mask = opt_operand_def()
+    pad = opt_prop_def(FloatAttr | IntegerAttr)
+    y = result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$x `[` $at `]` (`mask` $mask^ `:` type($mask))? attr-dict "
+        "`:` type($x) `,` type($at) `->` type($y)"
+    )
+
+    def __init__(
+        self,
+        x: SSAValue,
+        at: SSAValue,
+        mask: SSAValue | None = None,
+        pad: FloatAttr[Any] | IntegerAttr[Any] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[x, at, mask],
+            properties={} if pad is None else {"pad": pad},
+            result_types=[vector(element_of(x.type), shape_of(at.type))],
+        )
+
+    def verify_(self) -> None:
+        """Check that places, mask and value fit."""
+        _require_access(self.x, self.at, self.mask, self.y.type)
+
+
+@irdl_op_definition
+class StoreOp(IRDLOperation):
+    """Store registers; where `mask` is false, nothing. No two threads may meet in one element.
+
+    simt.store %v, %x[%at] mask %m : vector<4xf32>, memref<?x16xf32>, vector<4xindex>
+    """
+
+    name = "simt.store"
+
+    v = operand_def()
+    x = operand_def(MemRefType)
+    at = operand_def()
+    mask = opt_operand_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$v `,` $x `[` $at `]` (`mask` $mask^ `:` type($mask))? attr-dict "
+        "`:` type($v) `,` type($x) `,` type($at)"
+    )
+
+    def __init__(self, v: SSAValue, x: SSAValue, at: SSAValue, mask: SSAValue | None = None):
+        super().__init__(operands=[v, x, at, mask])
+
+    def verify_(self) -> None:
+        """Check that places, mask and value fit."""
+        _require_access(self.x, self.at, self.mask, self.v.type)
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the block wait here, and see what any of them stored before."""
+
+    name = "simt.barrier"
+
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class ShuffleOp(IRDLOperation):
+    """What the thread whose number differs in the bits `xor` holds; both are in one subgroup.
+
+    %y = simt.shuffle %x {xor = 4 : i64} : vector<2xf32>
+    """
+
+    name = "simt.shuffle"
+
+    x = operand_def()
+    xor = prop_def(IntegerAttr)
+    y = result_def()
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, x: SSAValue, xor: int) -> None:
+        super().__init__(
+            operands=[x], properties={"xor": IntegerAttr(xor, 64)}, result_types=[x.type]
+        )
+
+    def verify_(self) -> None:
+        """Check the type, and that the partner is in the subgroup."""
+        require(self.x.type == self.y.type, "a shuffle keeps its type")
+        kernel = self.parent_op()
+        while kernel is not None and not isinstance(kernel, KernelOp):
+            kernel = kernel.parent_op()
+        xor = self.xor.value.data
+        limit = kernel.subgroup.value.data if kernel else xor + 1
+        require(0 < xor < limit, f"xor is {xor} in a subgroup of {limit}")
+
+
+@irdl_op_definition
+class PickOp(IRDLOperation):
+    """Registers of a thread, by their numbers: a vector of them, or one as a scalar.
+
+    %y = simt.pick %x {at = array<i64: 0, 0, 1>} : (vector<2xf32>) -> vector<3xf32>
+    """
+
+    name = "simt.pick"
+
+    x = operand_def(VectorType)
+    at = prop_def(DenseArrayBase)
+    y = result_def()
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, x: SSAValue, at: Sequence[int], *, scalar: bool = False) -> None:
+        shape = () if scalar else (len(at),)
+        super().__init__(
+            operands=[x],
+            properties={"at": ints(at)},
+            result_types=[vector(element_of(x.type), shape)],
+        )
+
+    def verify_(self) -> None:
+        """Check that there are such registers, and the result's type."""
+        (size,), at = shape_of(self.x.type), values(self.at)
+        require(bool(at) and all(0 <= r < size for r in at), f"registers {at} of {size}")
+        expected = [(len(at),), ()] if len(at) == 1 else [(len(at),)]
+        require(shape_of(self.y.type) in expected, f"{len(at)} registers in {self.y.type}")
+        require(element_of(self.y.type) == element_of(self.x.type), f"picked {self.y.type}")
+
+
+@irdl_op_definition
+class JoinOp(IRDLOperation):
+    """The registers of several values, scalars or vectors, one after the other."""
+
+    name = "simt.join"
+
+    xs = var_operand_def()
+    y = result_def(VectorType)
+
+    traits = traits_def(Pure())
+    assembly_format = "$xs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, xs: Sequence[SSAValue]) -> None:
+        size = sum(prod(shape_of(x.type)) for x in xs)
+        super().__init__(operands=[xs], result_types=[vector(element_of(xs[0].type), (size,))])
+
+    def verify_(self) -> None:
+        """Check that the registers add up and are of one type."""
+        size = sum(prod(shape_of(x.type)) for x in self.xs)
+        require(shape_of(self.y.type) == (size,), f"{size} registers in {self.y.type}")
+        kinds = {element_of(x.type) for x in (*self.xs, self.y)}
+        require(len(kinds) == 1, "registers of different types in one value")
+
+
+@irdl_op_definition
+class UniformOp(IRDLOperation):
+    """A scalar that is known to be the same in all threads of the block.
+
+    %n = simt.uniform %m : (index) -> index
+    """
+
+    name = "simt.uniform"
+
+    x = operand_def()
+    y = result_def()
+
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, x: SSAValue) -> None:
+        super().__init__(operands=[x], result_types=[x.type])
+
+    def verify_(self) -> None:
+        """Check that it is a scalar."""
+        require(not shape_of(self.x.type) and self.x.type == self.y.type, "uniform takes a scalar")
+
+
+OPS: list[type[Operation]] = [
+    BarrierOp,
+    ExtentOp,
+    JoinOp,
+    KernelOp,
+    LoadOp,
+    MemoryOp,
+    PickOp,
+    ShuffleOp,
+    StoreOp,
+    StrideOp,
+    ThreadIdOp,
+    UniformOp,
+]
+
+SIMT = Dialect("simt", OPS)
