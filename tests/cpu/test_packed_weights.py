@@ -12,8 +12,8 @@ from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.model import Weight
 from lamina.targets.base import Artifact
 from lamina.targets.cpu.packed_weights import packed_weights
-from lamina.targets.cpu.plan_tables import Stored
 from lamina.targets.cpu.target import CpuTarget
+from lamina.targets.plans.plan_tables import Stored
 
 NUMBERS = np.arange(1000, dtype=np.float32)
 SPECS = (Stored("w2", "f32", (1000,)),)
@@ -139,7 +139,7 @@ from pathlib import Path
 import numpy as np
 from lamina.targets.cpu.image_writer import ImageWriter
 from lamina.targets.cpu.packed_image import lay_out
-from lamina.targets.cpu.plan_tables import Stored
+from lamina.targets.plans.plan_tables import Stored
 
 layout = lay_out([Stored("a", "i8", (10**6,)), Stored("b", "i8", (10**6,))])
 with ImageWriter(Path(sys.argv[1]), "key", layout, [np.ones(10**6, np.int8)] * 2) as writer:

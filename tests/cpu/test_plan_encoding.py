@@ -11,11 +11,11 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.text import parse_module
 from lamina.errors import FormatError, LoweringError
 from lamina.plugins import manager
-from lamina.targets.cpu.expressions import Expressions
-from lamina.targets.cpu.hazards import Hazards, Place
-from lamina.targets.cpu.plan_encoding import encode_plan
-from lamina.targets.cpu.plan_tables import BARRIER, END, JUMP, LAUNCH, SWITCH, Plan
 from lamina.targets.cpu.step import Step, Tables
+from lamina.targets.plans.expressions import Expressions
+from lamina.targets.plans.hazards import Hazards, Place
+from lamina.targets.plans.plan_encoding import encode_plan
+from lamina.targets.plans.plan_tables import BARRIER, END, JUMP, LAUNCH, SWITCH, Plan
 
 EMPTY = Plan(0, (), (), (), ((END,),), (), (), (), 0, (), (), 0, 0, (), (), (), 0, ())
 PLANS = Path(__file__).parent / "plans"
@@ -105,7 +105,7 @@ def test_what_is_no_plan_is_refused(data: bytes) -> None:
         ('lamina.input = "x"', 'lamina.weight = "x"', "argument 0 is no buffer of one role"),
         ('lamina.output = "y"', 'lamina.input = "y"', "expected arguments in the order input"),
         ("@forward", "@backward", "the module has no function @forward"),
-        ("%arena = plan.arena :", "%arena = plan.alloc :", "cpu has no rule for plan.alloc"),
+        ("%arena = plan.arena :", "%arena = plan.alloc :", "there is no rule for plan.alloc"),
     ],
 )
 def test_a_plan_that_cannot_be_encoded_is_refused(old: str, new: str, message: str) -> None:

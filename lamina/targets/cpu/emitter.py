@@ -14,10 +14,11 @@ from lamina.targets.cpu import ranges
 from lamina.targets.cpu.builder import Builder
 from lamina.targets.cpu.elements import I8, Element, element
 from lamina.targets.cpu.integers import constant, displace
-from lamina.targets.cpu.memrefs import Memref, layout, packed_strides
+from lamina.targets.cpu.memrefs import Memref, packed_strides
 from lamina.targets.cpu.ranges import Range
 from lamina.targets.cpu.shuffles import rechunk
 from lamina.targets.cpu.values import Part, Tile, chunk
+from lamina.targets.plans.layouts import layout
 
 if TYPE_CHECKING:
     from lamina.targets.cpu.features import CpuFeatures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lamina.errors import FormatError, TargetUnavailable
 from lamina.targets.base import Artifact
@@ -13,14 +13,12 @@ from lamina.targets.cpu.features import LEVELS
 from lamina.targets.cpu.jit import load_objects
 from lamina.targets.cpu.memory import Array, element_dtype
 from lamina.targets.cpu.packed_weights import packed_weights
-from lamina.targets.cpu.plan_tables import HostBuffer, HostCall, Plan
 from lamina.targets.cpu.runtime import runtime_under_way
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.step import Step
 from lamina.targets.packed import PackedWeights
-
-if TYPE_CHECKING:
-    from lamina.targets.reference.interpreter import Program
+from lamina.targets.plans.host_calls import HostFunction, host_functions
+from lamina.targets.plans.plan_tables import HostBuffer, HostCall, Plan
 
 
 def load_artifact(
@@ -87,31 +85,14 @@ def _check_host(artifact: Artifact) -> None:
 
 
 def _hosts(plan: Plan, text: bytes) -> list[HostRun]:
-    if not plan.hosts:
-        return []
-    from lamina.targets.known import KNOWN
-    from lamina.targets.module_text import module_of
-    from lamina.targets.reference.interpreter import Program
-
-    module = module_of(text, "the artifact's host calls")
-    program = Program(KNOWN.meanings(), module)
-    return [_host(program, plan, call) for call in plan.hosts]
+    functions = host_functions(plan, text)
+    return [_host(plan, *each) for each in zip(plan.hosts, functions, strict=True)]
 
 
-def _host(program: Program, plan: Plan, call: HostCall) -> HostRun:
-    from lamina.targets.reference.interpreter import Interpreter, quiet
-
-    count = len(program.named[call.name].regions[0].block.args)
-
+def _host(plan: Plan, call: HostCall, function: HostFunction) -> HostRun:
     def run(step: Step) -> None:
         symbols = {name: int(step.values[value]) for name, value in plan.symbols}
-        buffers = [_array(step, buffer) for buffer in call.buffers]
-        interpreter = Interpreter(program, symbols)
-        with quiet():
-            results = interpreter.call(call.name, buffers[:count])
-        interpreter.finish()
-        for buffer, result in zip(buffers[count:], results, strict=True):
-            buffer[...] = result
+        function(symbols, [_array(step, buffer) for buffer in call.buffers])
 
     return run
 

@@ -25,7 +25,7 @@ from lamina.targets.cpu.memory import (
     element_dtype,
     reads_into_huge_pages,
 )
-from lamina.targets.cpu.plan_tables import Stored
+from lamina.targets.plans.plan_tables import Stored
 
 _MAGIC: Final = b"LAMPACK\n"
 _VERSION: Final = 1

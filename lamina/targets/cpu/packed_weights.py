@@ -13,9 +13,9 @@ from lamina.targets.artifact_store import code_stamp, digest_of
 from lamina.targets.cpu.image_writer import ImageWriter
 from lamina.targets.cpu.memory import Array, aligned, allocate, element_dtype
 from lamina.targets.cpu.packed_image import Layout, lay_out, read_image
-from lamina.targets.cpu.plan_tables import Stored
 from lamina.targets.file_lock import alone
 from lamina.targets.packed import PackedWeights
+from lamina.targets.plans.plan_tables import Stored
 
 _FOLDER = "packed"
 

@@ -10,7 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from lamina.targets.cpu.memory import ALIGNMENT, Arena, Array, allocate
-from lamina.targets.cpu.plan_tables import (
+from lamina.targets.cpu.pool import pool
+from lamina.targets.cpu.runtime import native_runtime
+from lamina.targets.cpu.trace import Trace
+from lamina.targets.plans.plan_tables import (
     ARENA,
     ARGUMENT,
     CALL,
@@ -23,9 +26,6 @@ from lamina.targets.cpu.plan_tables import (
     Plan,
     table,
 )
-from lamina.targets.cpu.pool import pool
-from lamina.targets.cpu.runtime import native_runtime
-from lamina.targets.cpu.trace import Trace
 from lamina.targets.timeline import Timeline, TracedCall, TracedStep
 
 _POLL_NS: Final = 50_000_000

@@ -8,7 +8,7 @@ from typing import Final
 
 from lamina.dialects.dims import FUNCTIONS, Atom, Dim
 from lamina.errors import LoweringError
-from lamina.targets.cpu.plan_tables import OPERATIONS, Plan
+from lamina.targets.plans.plan_tables import OPERATIONS, Plan
 
 _BEYOND: Final = 2**63
 _MEANINGS: Final[Mapping[str, Callable[[int, int], int]]] = {"add": add, "mul": mul, **FUNCTIONS}

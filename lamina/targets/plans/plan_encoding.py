@@ -1,4 +1,4 @@
-"""A module at the level of `plan` to the tables that the native walker reads."""
+"""A module at the level of `plan` to the tables that are walked."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from lamina.dialects import plan
 from lamina.dialects.dims import Dim, parse_dim, product
 from lamina.dialects.tensors import extents
-from lamina.dialects.tile import WORK, WORKERS, KernelOp, values
+from lamina.dialects.tile import WORK, WORKERS, AnyKernelOp, values
 from lamina.errors import LoweringError
-from lamina.targets.cpu.expressions import Expressions
-from lamina.targets.cpu.hazards import Hazards, Place
-from lamina.targets.cpu.memrefs import layout
-from lamina.targets.cpu.plan_tables import (
+from lamina.targets.plans.expressions import Expressions
+from lamina.targets.plans.hazards import Hazards, Place
+from lamina.targets.plans.layouts import layout
+from lamina.targets.plans.plan_tables import (
     ARENA,
     BARRIER,
     END,
@@ -62,7 +62,7 @@ def encode_plan(module: ModuleOp, scratch: int, nodes: Sequence[str]) -> Plan:
     LoweringError for an operation that a plan cannot hold, or a symbol that no input gives.
     """
     forward = forward_of(module)
-    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, AnyKernelOp)}
     encoder = _Encoder(kernels, forward)
     encoder.block(forward.body.block)
     return encoder.finish(scratch, nodes)
@@ -85,7 +85,7 @@ def _roles(function: FuncOp) -> list[tuple[str, str, plan.BufferType]]:
 class _Encoder:
     """The tables so far."""
 
-    def __init__(self, kernels: Mapping[str, KernelOp], forward: FuncOp) -> None:
+    def __init__(self, kernels: Mapping[str, AnyKernelOp], forward: FuncOp) -> None:
         self._kernels = kernels
         self._numbers = {name: number for number, name in enumerate(kernels)}
         self._expressions = Expressions()
@@ -116,7 +116,7 @@ class _Encoder:
         for op in block.ops:
             rule = self._rules.get(type(op))
             if rule is None:
-                raise LoweringError(f"cpu has no rule for {op.name} in a plan")
+                raise LoweringError(f"there is no rule for {op.name} in a plan")
             rule(op)
 
     def finish(self, scratch: int, nodes: Sequence[str]) -> Plan:
@@ -199,7 +199,7 @@ class _Encoder:
         self._calls.append((number, first, len(self._words) - first, *sizes))
         self._works.append(self._work(kernel, bound))
 
-    def _work(self, kernel: KernelOp, bound: Mapping[str, Dim]) -> tuple[int, ...]:
+    def _work(self, kernel: AnyKernelOp, bound: Mapping[str, Dim]) -> tuple[int, ...]:
         """Return the values of a call's counts, in the order of `WORK`."""
         counts = [kernel.work.get(key) if kernel.work else None for key in WORK]
         return tuple(
@@ -207,7 +207,7 @@ class _Encoder:
             for count in counts
         )
 
-    def _memref(self, kernel: KernelOp, buffer: SSAValue, kind: Attribute) -> None:
+    def _memref(self, kernel: AnyKernelOp, buffer: SSAValue, kind: Attribute) -> None:
         base, offset = self._places[buffer]
         shape, expected = extents(_tensor(buffer.type)), layout(kind)
         element = cast("MemRefType[Any]", kind).element_type
@@ -285,7 +285,7 @@ class _Encoder:
             uses.append((Place(base, offset, size), access.data))
         return uses
 
-    def _kernel(self, call: plan.CallOp) -> KernelOp:
+    def _kernel(self, call: plan.CallOp) -> AnyKernelOp:
         name = call.callee.string_value()
         if name not in self._kernels:
             raise LoweringError(f"the plan calls @{name}, which is no kernel")

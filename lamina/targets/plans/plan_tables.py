@@ -1,4 +1,4 @@
-"""A plan as data: the tables that the native walker reads, to bytes and back.
+"""A plan as data: the tables that a step walks, to bytes and back.
 
 Every number of a plan is a *value*: a symbol, a constant, or an expression of earlier values.
 Every address is a *base* (0, the arena, or an array of the call) plus a value.
