@@ -20,6 +20,7 @@ from lamina.dialects import nn, quant, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
+from lamina.passes.kernels.following import Following, Lines
 from lamina.passes.kernels.integer_product import IntegerProduct
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.register_tile import RegisterTile
@@ -105,6 +106,7 @@ class _Builder:
         # Of a single panel that all rows take in turn, there is nothing ahead.
         self.ahead = self.abreast > 1 or fit.band > 1
         self.prologue = self._find_prologue()
+        self.block = self.emit.index(0)
         self.kept: dict[SSAValue, SSAValue] = {}
         self.at_once = self.rows == 1 and self.abreast == self.count
         if not self.at_once:
@@ -127,9 +129,9 @@ class _Builder:
             self._rows_by_worker(groups)
             return self.kernel.finish([Dim.symbol(tile.WORKERS)])
         emit, band = self.emit, self.fit.band
-        at, block, number = (self.kernel.program(dim) for dim in range(3))
+        at, self.block, number = (self.kernel.program(dim) for dim in range(3))
         group = emit.add(arith.AddiOp(emit.times(number, band), at))
-        self._tile(emit.times(block, self.rows), group)
+        self._tile(emit.times(self.block, self.rows), group)
         blocks = rows.ceildiv(self.rows)
         return self.kernel.finish([Dim.of(band), blocks, Dim.of(groups // band)])
 
@@ -272,13 +274,31 @@ class _Builder:
             b = self._right(op, at, k, size)
             return emit.add(tile.DotOp(a, b, acc, [(1, 1)]))
 
+        whole = depth - depth % step
+        following = [] if quantised else self._following(op, at, whole // step)
+
         def next_columns(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+            for lines in following:
+                lines.ask(emit.over(k, step))
             return [some(k, acc, step)]
 
-        whole = depth - depth % step
         bounds = (emit.index(0), emit.index(whole), emit.index(step))
         (acc,) = self.tiles.loop(*bounds, [start], next_columns)
         return some(emit.index(whole), acc, depth - whole) if depth > whole else acc
+
+    def _following(self, op: nn.DotGeneralOp, at: Span, steps: int) -> list[Lines]:
+        """Return what is asked for beside a product of several rows with panels of floats."""
+        if self.at_once or self.prologue or not steps:
+            return []
+        blocks, depth = self.shape.rows.ceildiv(self.rows), self.shape.depth
+        following = Following(self.tiles, self.block, blocks, self.rows, depth, steps)
+        weight = op.b.owner.x if isinstance(op.b.owner, nn.CastOp) else op.b
+        after = self.emit.plus(at.start, self.count * self.fit.band)
+        memrefs = self.tiles.memrefs
+        return [
+            following.weights(memrefs[weight], Span(after, at.size, inside=True)),
+            following.left(memrefs[op.a]),
+        ]
 
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
         """The right operand for some columns of K: `[j, size, 16]` f32."""
