@@ -11,7 +11,7 @@ import numpy as np
 
 from lamina.errors import LaminaError
 from lamina.measure.probes import (
-    CHAINS,
+    chains,
     copy_text,
     float_text,
     grain,
@@ -121,8 +121,8 @@ class _Bench:
 
     def _operations(self, work: Callable[[int], object], width: int) -> float:
         seconds = self._best(work)
-        done = self._threads * self._steps * CHAINS * self._features.lanes(32) * width
-        return 2 * done / seconds
+        each = self._steps * chains(self._features) * self._features.lanes(32) * width
+        return 2 * self._threads * each / seconds
 
     def _probe(self, text: str, *signature: Any) -> Callable[..., Any]:
         code = load_object(compile_text(text, self._features), ["probe"])

@@ -8,6 +8,9 @@ from lamina.targets.cpu.features import CpuFeatures
 CHAINS: Final = 16
 """Accumulators that a loop keeps going at once: more than any CPU's latency times its ports."""
 
+OPERANDS: Final = 4
+"""Registers of a loop of arithmetic that accumulators leave to what they are made of."""
+
 LINE: Final = 64
 """Bytes that one prefetch brings."""
 
@@ -60,24 +63,24 @@ def copy_text(features: CpuFeatures, *, streaming: bool) -> str:
 
 
 def float_text(features: CpuFeatures) -> str:
-    """Return `float probe(float x, i64 count)`: `count` multiply-adds of each of the chains."""
-    lanes = features.lanes(32)
+    """Return `float probe(float x, i64 count)`: `count` multiply-adds of each of `chains`."""
+    lanes, count = features.lanes(32), chains(features)
     vector, fma = f"<{lanes} x float>", f"@llvm.fma.v{lanes}f32"
     body = [
         f"  %s{n} = call {vector} {fma}({vector} %a{n}, {vector} %v, {vector} %v)"
-        for n in range(CHAINS)
+        for n in range(count)
     ]
-    starts = [(vector, f"splat (float {n}.0)") for n in range(CHAINS)]
+    starts = [(vector, f"splat (float {n}.0)") for n in range(count)]
     return _function(
         "float @probe(float %x, i64 %count)",
-        _splat("float", lanes) + _loop(starts, body, 1, "fadd", _first(vector, "float")),
+        _splat("float", lanes) + _loop(starts, body, 1, "fadd", _first(vector, "float", count)),
         [f"{vector} {fma}({vector}, {vector}, {vector})"],
     )
 
 
 def integer_text(features: CpuFeatures) -> str:
     """Return `i32 probe(i32 x, i64 count)`: `count` dots of 8-bit (or 16-bit) lanes a chain."""
-    lanes = features.lanes(32)
+    lanes, count = features.lanes(32), chains(features)
     vector = f"<{lanes} x i32>"
     parts = integer_step(features)
     narrow = f"<{lanes * parts} x i{32 // parts}>"
@@ -89,7 +92,7 @@ def integer_text(features: CpuFeatures) -> str:
         declared = f"{vector} {call}({vector}, {narrow}, {narrow})"
         body = [
             f"  %s{n} = call {vector} {call}({vector} %a{n}, {narrow} %w, {narrow} %w)"
-            for n in range(CHAINS)
+            for n in range(count)
         ]
     else:
         call = f"@{features.madd}"
@@ -98,10 +101,10 @@ def integer_text(features: CpuFeatures) -> str:
             f"  %n{n} = bitcast {vector} %a{n} to {narrow}\n"
             f"  %p{n} = call {vector} {call}({narrow} %n{n}, {narrow} %w)\n"
             f"  %s{n} = add {vector} %a{n}, %p{n}"
-            for n in range(CHAINS)
+            for n in range(count)
         ]
-    starts = [(vector, f"splat (i32 {n})") for n in range(CHAINS)]
-    loop = _loop(starts, body, 1, "add", _first(vector, "i32"))
+    starts = [(vector, f"splat (i32 {n})") for n in range(count)]
+    loop = _loop(starts, body, 1, "add", _first(vector, "i32", count))
     return _function("i32 @probe(i32 %x, i64 %count)", head + loop, [declared])
 
 
@@ -110,6 +113,11 @@ def integer_step(features: CpuFeatures) -> int:
     if features.vnni or features.dotprod:
         return 4
     return 2 if features.madd else 0
+
+
+def chains(features: CpuFeatures) -> int:
+    """Return how many chains the loops of arithmetic have: none of them goes through memory."""
+    return min(CHAINS, features.registers - OPERANDS)
 
 
 def grain(features: CpuFeatures) -> int:
@@ -132,8 +140,8 @@ def _splat(kind: str, lanes: int) -> str:
     )
 
 
-def _first(vector: str, kind: str) -> str:
-    return f"  %y = extractelement {vector} %t{CHAINS - 1}, i32 0\n  ret {kind} %y"
+def _first(vector: str, kind: str, count: int) -> str:
+    return f"  %y = extractelement {vector} %t{count - 1}, i32 0\n  ret {kind} %y"
 
 
 def _loop(

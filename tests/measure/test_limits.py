@@ -1,14 +1,15 @@
 import ctypes
+from collections.abc import Callable
 from time import process_time
 
 import numpy as np
 import pytest
 
 from lamina.measure.limits import Limits, measure_limits
-from lamina.measure.probes import copy_text, grain, integer_text, read_text
+from lamina.measure.probes import copy_text, float_text, grain, integer_text, read_text
 from lamina.progress import listening
 from lamina.targets.cpu.codegen import assembly, compile_text
-from lamina.targets.cpu.features import detect, emittable, levels
+from lamina.targets.cpu.features import CpuFeatures, detect, emittable, levels
 from lamina.targets.cpu.jit import load_object
 from lamina.targets.cpu.memory import allocate
 from lamina.targets.cpu.threads import default_threads
@@ -44,6 +45,16 @@ def test_machines_with_dots_of_bytes_are_measured_by_them() -> None:
     features = emittable("neondot")
     assert "sdot" in assembly(integer_text(features), features)
     assert "ldp\tq" in assembly(read_text(features, 512), features)
+
+
+@pytest.mark.parametrize("level", [level for level in levels() if detect(level).fma])
+@pytest.mark.parametrize("probe", [float_text, integer_text])
+def test_sums_of_the_probes_of_arithmetic_stay_in_registers(
+    level: str, probe: Callable[[CpuFeatures], str]
+) -> None:
+    features = detect(level)
+    loop = assembly(probe(features), features).split("LBB0_1:")[1].split("\tj")[0]
+    assert "rsp" not in loop
 
 
 @pytest.mark.parametrize("streaming", [False, True])
