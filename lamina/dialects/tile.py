@@ -50,6 +50,8 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim
+from lamina.dialects.layouts import LayoutAttr
+from lamina.dialects.pairs import pair_list, pairs
 from lamina.dialects.requirements import require
 
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "argmax", "argmin")
@@ -84,19 +86,6 @@ def ints(values: Sequence[int]) -> DenseArrayBase[Any]:
 def values(array: DenseArrayBase[Any] | None) -> tuple[int, ...]:
     """Return the integers of an optional `array<i64: …>`; absent is ()."""
     return () if array is None else tuple(int(v) for v in array.get_values())
-
-
-def pairs(array: ArrayAttr[Any] | None) -> tuple[tuple[int, int], ...]:
-    """Return `[[a, b], …]` as pairs of integers; absent is ()."""
-    if array is None:
-        return ()
-    rows = cast("ArrayAttr[ArrayAttr[IntegerAttr[Any]]]", array)
-    return tuple((row.data[0].value.data, row.data[1].value.data) for row in rows)
-
-
-def pair_list(items: Sequence[tuple[int, int]]) -> ArrayAttr[Any]:
-    """Return pairs of integers as the attribute `[[a, b], …]`."""
-    return ArrayAttr([ArrayAttr([IntegerAttr(a, 64), IntegerAttr(b, 64)]) for a, b in items])
 
 
 TUNED = "tuned"
@@ -919,4 +908,4 @@ OPS: list[type[Operation]] = [
     TransposeOp,
 ]
 
-TILE = Dialect("tile", OPS, [ScheduleAttr, WorkAttr])
+TILE = Dialect("tile", OPS, [LayoutAttr, ScheduleAttr, WorkAttr])

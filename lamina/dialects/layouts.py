@@ -1,0 +1,211 @@
+"""Where the elements of a tile are: in which thread, and in which of its registers.
+
+Elements are numbered row by row. A layout is a list of digits for the thread's number and one for
+the register's, each `(size, weight)`, the fastest first: thread 5 under `(4, 1), (2, 16)` has the
+digits 1 and 1, and holds the elements from 17 on. The element's number is the sum of the weights
+of all digits, so that it splits into a part of the thread and a part of the register. A weight of
+0 is a digit that changes nothing: several threads hold the same element. Threads beyond the
+digits begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, isqrt, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import ArrayAttr
+from xdsl.ir import ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+
+from lamina.dialects.pairs import pair_list, pairs
+from lamina.dialects.requirements import require
+
+Digit = tuple[int, int]
+"""How many values a digit has, and how many elements lie between two of them."""
+
+LAYOUT = "tile.layout"
+"""The attribute of an operation that lists the layouts of its vector results."""
+
+
+@irdl_attr_definition
+class LayoutAttr(ParametrizedAttribute):
+    """The digits of a layout: `#tile.layout<[[4, 1], [2, 16]], [[2, 8]]>`."""
+
+    name = "tile.layout"
+
+    threads: ArrayAttr
+    registers: ArrayAttr
+
+    @staticmethod
+    def of(layout: Layout) -> LayoutAttr:
+        """Return a layout as an attribute."""
+        return LayoutAttr(pair_list(layout.threads), pair_list(layout.registers))
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that it spells."""
+        return Layout(pairs(self.threads), pairs(self.registers))
+
+    def verify(self) -> None:
+        """Check the digits."""
+        for size, weight in (*pairs(self.threads), *pairs(self.registers)):
+            require(size > 0 and weight >= 0, f"a digit of size {size} and weight {weight}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The digits of the thread's number and of the register's, the fastest first."""
+
+    threads: tuple[Digit, ...]
+    registers: tuple[Digit, ...]
+
+    @cached_property
+    def count(self) -> int:
+        """The registers of a thread."""
+        return prod(size for size, _ in self.registers)
+
+    @cached_property
+    def span(self) -> int:
+        """The threads after which the elements begin anew."""
+        return prod(size for size, _ in self.threads)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """The part of each register in the number of its element."""
+        return tuple(int(n) for n in _sums(self.registers))
+
+    def bases(self, threads: int) -> npt.NDArray[np.int64]:
+        """Return the part of each of `threads` threads in the number of its elements."""
+        return np.resize(_sums(self.threads), threads)
+
+    def table(self, threads: int) -> npt.NDArray[np.int64]:
+        """Return the number of each thread's elements, `[threads, registers]`."""
+        return self.bases(threads)[:, None] + np.array(self.offsets, np.int64)
+
+    def mapped(self, shape: Sequence[int], strides: Mapping[int, int]) -> Layout | None:
+        """Return the layout whose elements are numbered by `strides` instead of row by row.
+
+        `shape` is this layout's, and `strides` gives new weights for some of its dimensions; of
+        the others, threads hold copies and registers go. None if a digit lies across dimensions.
+        """
+        threads, registers = _split(self.threads, shape), _split(self.registers, shape)
+        if threads is None or registers is None:
+            return None
+        moved = [(size, strides.get(dim, 0) * step) for size, dim, step in threads]
+        kept = [(n, strides[dim] * step) for n, dim, step in registers if strides.get(dim)]
+        return Layout(_merged(moved), _merged(kept))
+
+    def thread_digits(self, shape: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Return the digits of the thread's number as (size, dimension, distance in it).
+
+        The dimension is -1 where threads hold copies. ValueError if a digit lies across dimensions.
+        """
+        found = _split(self.threads, shape)
+        if found is None:
+            raise ValueError(f"{self.threads} lies across the dimensions of {tuple(shape)}")
+        return found
+
+    def with_registers(self, more: Sequence[Digit]) -> Layout:
+        """Return the layout with further digits of the register's number, the slowest."""
+        return Layout(self.threads, _merged([*self.registers, *more]))
+
+    def holds(self, elements: int) -> bool:
+        """Tell whether each of `elements` elements, and no other, is somewhere."""
+        found = np.unique(self.table(self.span))
+        return len(found) == elements and (not elements or found[-1] == elements - 1)
+
+
+def row_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the weight of each dimension in the number of an element."""
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def spread(shape: Sequence[int], threads: int) -> Layout:
+    """Return the layout in which neighbouring threads hold neighbouring elements."""
+    held: list[Digit] = []
+    kept: list[Digit] = []
+    left = threads
+    for size, stride in reversed(list(zip(shape, row_strides(shape), strict=True))):
+        share = _largest_divisor(size, left)
+        held.append((share, stride))
+        kept.append((size // share, stride * share))
+        left //= share
+    return Layout(_merged(held), _merged(kept))
+
+
+def blocked(shape: Sequence[int], threads: int) -> Layout:
+    """Return the layout of a sum of products: a thread's registers span rows and columns alike."""
+    each = max(1, prod(shape) // threads)
+    columns = _largest_divisor(shape[-1], isqrt(each)) if shape else 1
+    held: list[Digit] = []
+    kept: list[Digit] = []
+    left = threads
+    for d, (size, stride) in reversed(list(enumerate(zip(shape, row_strides(shape), strict=True)))):
+        room = size // columns if d == len(shape) - 1 else size
+        share = _largest_divisor(room, left)
+        held.append((share, stride))
+        kept.append((size // share, stride * share))
+        left //= share
+    return Layout(_merged(held), _merged(kept))
+
+
+def _largest_divisor(n: int, most: int) -> int:
+    """Return the largest divisor of `n` up to `most`, a power of two where that loses nothing."""
+    if n == 0:
+        return 1
+    power = gcd(n, 1 << max(0, most.bit_length() - 1))
+    if power * 2 > min(n, most):
+        return power
+    return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+
+
+def _sums(digits: Sequence[Digit]) -> npt.NDArray[np.int64]:
+    total = np.zeros(1, np.int64)
+    for size, weight in digits:
+        total = (np.arange(size)[:, None] * weight + total).reshape(-1)
+    return total
+
+
+def _split(digits: Sequence[Digit], shape: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Return digits as (size, dimension, distance in it); None if one lies across dimensions."""
+    strides = row_strides(shape)
+    found: list[tuple[int, int, int]] = []
+    for size, weight in digits:
+        left, at = size, weight
+        if not weight:
+            found.append((size, -1, 0))
+            left = 1
+        while left > 1:
+            inside = [d for d, n in enumerate(shape) if strides[d] <= at < strides[d] * n]
+            if not inside or at % strides[inside[0]]:
+                return None
+            step, extent = at // strides[inside[0]], shape[inside[0]]
+            part = left if left * step <= extent else extent // step
+            if left % part or (part < left and extent % step):
+                return None
+            found.append((part, inside[0], step))
+            left, at = left // part, at * part
+    return found
+
+
+def _merged(digits: Sequence[Digit]) -> tuple[Digit, ...]:
+    """Return the same digits, without those of one value, neighbours that fit made one."""
+    merged: list[Digit] = []
+    for size, weight in digits:
+        if size == 1:
+            continue
+        if merged and (merged[-1][0] * merged[-1][1] == weight and (weight or not merged[-1][1])):
+            merged[-1] = (merged[-1][0] * size, merged[-1][1])
+        else:
+            merged.append((size, weight))
+    return tuple(merged)
+
+
+def layouts_of(attribute: Any) -> tuple[Layout, ...]:
+    """Return the layouts in the value of the attribute `tile.layout`."""
+    return tuple(each.layout for each in attribute.data)

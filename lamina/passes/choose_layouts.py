@@ -1,0 +1,244 @@
+"""Say where the elements of each tile are: in which thread of a block, in which register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, VectorType
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from lamina.dialects import tile
+from lamina.dialects.layouts import LAYOUT, Layout, LayoutAttr, blocked, row_strides, spread
+from lamina.dialects.tile import shape_of, values
+from lamina.errors import InputError
+
+
+@dataclass(frozen=True)
+class ChooseLayoutsPass(ModulePass):
+    """Each operation of a kernel says how its tiles lie in the registers of `threads` threads.
+
+    A sum of products is spread so that a thread's registers span rows and columns; what is
+    computed element by element lies as its operand does, and what is loaded lies as it is wanted.
+    The rest is spread so that neighbouring threads hold neighbouring elements.
+    """
+
+    name = "choose-layouts"
+
+    threads: int = 64
+
+    def __post_init__(self) -> None:
+        """Check the option."""
+        if self.threads < 1:
+            raise InputError(f"choose-layouts: threads is {self.threads}, expected at least 1")
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Annotate the module's kernels in place."""
+        for kernel in op.walk():
+            if isinstance(kernel, tile.KernelOp):
+                _Chooser(self.threads).kernel(kernel)
+
+
+class _Chooser:
+    """What is settled so far, and what users of values would like."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._fixed: dict[SSAValue, Layout] = {}
+        self._wanted: dict[SSAValue, Layout] = {}
+
+    def kernel(self, kernel: tile.KernelOp) -> None:
+        """Annotate every operation that gives a vector."""
+        self._settle(kernel.body.block)
+        self._ask(kernel.body.block)
+        for op in kernel.body.walk():
+            found = [self._layout(y) for y in op.results if isinstance(y.type, VectorType)]
+            if found:
+                op.attributes[LAYOUT] = ArrayAttr([LayoutAttr.of(each) for each in found])
+
+    def _layout(self, value: SSAValue) -> Layout:
+        """Return where a value lies, which stays so."""
+        if value not in self._fixed:
+            wanted = self._wanted.get(value)
+            self._fixed[value] = wanted or spread(shape_of(value.type), self._threads)
+        return self._fixed[value]
+
+    def _settle(self, block: Block) -> None:
+        """Fix the layouts of sums of products and of what is computed from them."""
+        for op in block.ops:
+            if isinstance(op, scf.ForOp):
+                carried = op.body.block.args[1:]
+                self._same(zip(op.iter_args, carried, strict=True))
+                self._settle(op.body.block)
+                end = op.body.block.last_op
+                assert end is not None
+                self._same(zip(end.operands, op.results, strict=True))
+                self._same(zip(carried, op.results, strict=True))
+                self._same(zip(op.results, carried, strict=True))
+            elif isinstance(op, scf.IfOp):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._settle(inner)
+                        end = inner.last_op
+                        assert end is not None
+                        self._same(zip(end.operands, op.results, strict=True))
+            elif isinstance(op, tile.DotOp):
+                shape = shape_of(op.acc.type)
+                layout = self._fixed.setdefault(op.acc, blocked(shape, self._threads))
+                self._fixed.setdefault(op.y, layout)
+            elif is_elementwise(op) or isinstance(op, tile.ReshapeOp):
+                self._same((x, y) for x in op.operands for y in op.results)
+
+    def _same(self, pairs: Any) -> None:
+        for x, y in pairs:
+            if x in self._fixed and prod(shape_of(x.type)) == prod(shape_of(y.type)):
+                self._fixed.setdefault(y, self._fixed[x])
+
+    def _ask(self, block: Block) -> None:
+        """Fix what is left, the last operation first, so that users come before what they use."""
+        for op in reversed(list(block.ops)):
+            if isinstance(op, scf.ForOp | scf.IfOp):
+                self._ask_region(op)
+            elif is_elementwise(op) or isinstance(op, tile.ReshapeOp):
+                for y in op.results:
+                    self._want(op.operands, self._layout(y) if shape_of(y.type) else None)
+            elif type(op) in _WISHES:
+                for value, layout in _WISHES[type(op)](op, self._layout):
+                    self._want([value], layout)
+
+    def _want(self, operands: Sequence[SSAValue], layout: Layout | None) -> None:
+        for value in operands:
+            if layout is not None and isinstance(value.type, VectorType):
+                self._wanted.setdefault(value, layout)
+
+    def _ask_region(self, op: scf.ForOp | scf.IfOp) -> None:
+        vectors = [n for n, y in enumerate(op.results) if isinstance(y.type, VectorType)]
+        for n in vectors:
+            layout = self._layout(op.results[n])
+            if isinstance(op, scf.ForOp):
+                self._fixed.setdefault(op.body.block.args[1 + n], layout)
+                self._want([op.iter_args[n]], layout)
+            for region in op.regions:
+                for inner in region.blocks:
+                    assert inner.last_op is not None
+                    self._want([inner.last_op.operands[n]], layout)
+        for region in op.regions:
+            for inner in region.blocks:
+                self._ask(inner)
+
+
+def is_elementwise(op: Operation) -> bool:
+    """Tell whether an element of the results needs that element of the operands, and no other."""
+    own = (tile.CastOp, tile.CompareOp, tile.SelectOp)
+    known = op.name.startswith(("arith.", "math.")) or isinstance(op, own)
+    return known and not isinstance(op, arith.ConstantOp)
+
+
+Wishes = list[tuple[SSAValue, Layout | None]]
+LayoutOf = Callable[[SSAValue], Layout]
+
+
+def broadcast_source(op: tile.BroadcastOp, layout: Layout) -> Layout | None:
+    """Return where the operand should lie for the result to lie as `layout`."""
+    x = shape_of(op.x.type)
+    kept = zip(values(op.dims), x, row_strides(x), strict=True)
+    return layout.mapped(shape_of(op.y.type), {d: stride for d, n, stride in kept if n > 1})
+
+
+def transpose_source(op: tile.TransposeOp, layout: Layout) -> Layout | None:
+    """Return where the operand should lie for the result to lie as `layout`."""
+    strides = row_strides(shape_of(op.x.type))
+    return layout.mapped(
+        shape_of(op.y.type), {d: strides[p] for d, p in enumerate(values(op.perm))}
+    )
+
+
+def dot_sources(op: tile.DotOp, layout: Layout) -> tuple[Layout | None, Layout | None]:
+    """Return where the operands should lie: a thread has what its sums need, all of it."""
+    shape = shape_of(op.acc.type)
+    contract, batch = tile.pairs(op.contract), tile.pairs(op.batch)
+    sources: list[Layout | None] = []
+    place = len(batch)
+    for side, x in enumerate((op.a, op.b)):
+        strides, used = row_strides(shape_of(x.type)), {pair[side] for pair in (*batch, *contract)}
+        free = [d for d in range(len(strides)) if d not in used]
+        mapped = {n: strides[pair[side]] for n, pair in enumerate(batch)}
+        mapped |= {place + n: strides[d] for n, d in enumerate(free)}
+        place += len(free)
+        inner = [(shape_of(x.type)[pair[side]], strides[pair[side]]) for pair in reversed(contract)]
+        source = layout.mapped(shape, mapped)
+        sources.append(source and source.with_registers(inner))
+    return sources[0], sources[1]
+
+
+def along(shape: Sequence[int], layout: Layout, dim: int) -> Layout | None:
+    """Return where a vector along one dimension should lie beside a tile of `shape`."""
+    return layout.mapped(shape, {dim: 1})
+
+
+def whole(shape: Sequence[int], layout: Layout, dim: int, strides: Sequence[int], size: int) -> Any:
+    """Return `layout` over other strides, with `size` elements along `dim` in registers."""
+    kept = {d: stride for d, stride in enumerate(strides) if d != dim}
+    found = layout.mapped(shape, kept)
+    return found and found.with_registers([(size, strides[dim])])
+
+
+def _load(op: tile.LoadOp | tile.StoreOp, layout_of: LayoutOf) -> Wishes:
+    value = op.y if isinstance(op, tile.LoadOp) else op.v
+    if not isinstance(value.type, VectorType):
+        return []
+    layout, zipped = layout_of(value), values(op.zip)
+    return [
+        (at, along(op.tile_shape, layout, zipped[0] if d in zipped else d))
+        for d, at in enumerate(op.at)
+        if isinstance(at.type, VectorType)
+    ]
+
+
+def _store(op: tile.StoreOp, layout_of: LayoutOf) -> Wishes:
+    # What is stored is spread over neighbouring threads unless it lies otherwise already.
+    return _load(op, layout_of)
+
+
+def _join(op: tile.JoinOp, layout_of: LayoutOf) -> Wishes:
+    dim, layout, shape = op.dim.value.data, layout_of(op.y), shape_of(op.y.type)
+    return [
+        (x, whole(shape, layout, dim, row_strides(shape_of(x.type)), shape_of(x.type)[dim]))
+        for x in op.xs
+    ]
+
+
+def slice_source(op: tile.SliceOp, layout: Layout) -> Layout | None:
+    """Return where the operand should lie: whole in a thread along the dimensions that are cut."""
+    x, y = shape_of(op.x.type), shape_of(op.y.type)
+    cut = [d for d in range(len(x)) if x[d] != y[d]]
+    strides = row_strides(x)
+    found = layout.mapped(y, {d: strides[d] for d in range(len(x)) if d not in cut})
+    return found and found.with_registers([(x[d], strides[d]) for d in reversed(cut)])
+
+
+def _scan(op: tile.ScanOp, layout_of: LayoutOf) -> Wishes:
+    layout, shape = layout_of(op.y), shape_of(op.y.type)
+    dim = op.dim.value.data
+    return [(op.x, whole(shape, layout, dim, row_strides(shape), shape[dim]))]
+
+
+_WISHES: dict[type[Operation], Callable[[Any, LayoutOf], Wishes]] = {
+    tile.BroadcastOp: lambda op, of: [(op.x, broadcast_source(op, of(op.y)))],
+    tile.TransposeOp: lambda op, of: [(op.x, transpose_source(op, of(op.y)))],
+    tile.DotOp: lambda op, of: [
+        *zip((op.a, op.b), dot_sources(op, of(op.y)), strict=True),
+        (op.acc, of(op.y)),
+    ],
+    tile.LoadOp: _load,
+    tile.StoreOp: _store,
+    tile.JoinOp: _join,
+    tile.SliceOp: lambda op, of: [(op.x, slice_source(op, of(op.y)))],
+    tile.ScanOp: _scan,
+}
+"""Where the operands of an operation should lie, given where its results do."""

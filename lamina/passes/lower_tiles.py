@@ -1,0 +1,84 @@
+"""Make the program of a block that of each of its threads: `tile` kernels become `simt`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Operation, Region
+from xdsl.passes import ModulePass
+
+from lamina.dialects import simt, tile
+from lamina.errors import InputError, LoweringError
+from lamina.passes.threads import (
+    control_rules,
+    joint_rules,
+    memory_rules,
+    product_rules,
+    reduce_rules,
+)
+from lamina.passes.threads.lowering import Lowering, Rule
+
+RULES: Mapping[type[Operation], Rule] = {
+    **control_rules.RULES,
+    **joint_rules.RULES,
+    **memory_rules.RULES,
+    **product_rules.RULES,
+    **reduce_rules.RULES,
+}
+"""What each operation of a block's program is for a thread."""
+
+
+@dataclass(frozen=True)
+class LowerTilesPass(ModulePass):
+    """Kernels are programs of one of `threads` threads, in subgroups of `subgroup`.
+
+    Tiles lie where `tile.layout` says. Elements that a thread needs and does not have come from
+    its subgroup by shuffles, or through shared memory, of which a kernel may take `memory` bytes.
+    """
+
+    name = "lower-tiles"
+
+    threads: int = 64
+    subgroup: int = 32
+    memory: int = 32768
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.subgroup < 1 or self.threads % self.subgroup:
+            raise InputError(
+                f"lower-tiles: {self.threads} threads are no whole number of subgroups of "
+                f"{self.subgroup}"
+            )
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrite the module's kernels in place."""
+        for kernel in list(op.ops):
+            if isinstance(kernel, tile.KernelOp):
+                self._lower(kernel)
+
+    def _lower(self, kernel: tile.KernelOp) -> None:
+        low = Lowering(kernel, self.threads, self.subgroup, RULES)
+        low.lower(kernel.body.block)
+        low.block.add_op(tile.ReturnOp())
+        new = simt.KernelOp.create(
+            properties={
+                **kernel.properties,
+                "threads": IntegerAttr(self.threads, 64),
+                "subgroup": IntegerAttr(self.subgroup, 64),
+            },
+            attributes=dict(kernel.attributes),
+            regions=[Region(low.block)],
+        )
+        parent = kernel.parent
+        assert parent is not None
+        parent.insert_op_before(new, kernel)
+        kernel.detach()
+        kernel.erase()
+        if new.workgroup_bytes > self.memory:
+            raise LoweringError(
+                f"kernel {new.sym_name.data} takes {new.workgroup_bytes} bytes of shared memory, "
+                f"expected at most {self.memory}: choose smaller tiles or scratch"
+            )
