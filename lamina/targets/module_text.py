@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from lamina.dialects.text import parse_module
 from lamina.targets.known import KNOWN
@@ -28,3 +29,14 @@ def module_of(text: bytes, name: str) -> ModuleOp:
     if isinstance(text, ModuleText):
         return text.module
     return parse_module(KNOWN.context(), text.decode(), name)
+
+
+def part_of(module: ModuleOp, names: frozenset[str]) -> bytes:
+    """Return the text of a module of the symbols `names` alone, empty if there are none."""
+    kept = [op.clone() for op in module.ops if _symbol(op) in names]
+    return ModuleText.of(ModuleOp(kept)) if kept else b""
+
+
+def _symbol(op: Operation) -> str | None:
+    name = op.get_attr_or_prop("sym_name")
+    return getattr(name, "data", None)

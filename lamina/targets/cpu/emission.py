@@ -7,7 +7,6 @@ from typing import Final
 
 import llvmlite
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 import lamina
 from lamina.dialects.tile import KernelOp
@@ -18,7 +17,7 @@ from lamina.targets.cpu.kernel_compiler import KernelCompiler
 from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_kernel
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.threads import default_threads
-from lamina.targets.module_text import ModuleText
+from lamina.targets.module_text import part_of
 from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.signature import signature_of
 
@@ -41,8 +40,8 @@ def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifac
         scratch = max((code.scratch_bytes for code in codes), default=0)
         encoded = encode_plan(module, scratch, nodes.names)
         plan = encoded.to_bytes()
-        prepare = _part(module, frozenset({PREPARE}))
-        hosts = _part(module, frozenset(host.name for host in encoded.hosts))
+        prepare = part_of(module, frozenset({PREPARE}))
+        hosts = part_of(module, frozenset(host.name for host in encoded.hosts))
         objects = compiler.objects()
     sections = {
         **{f"{CODE}{c.name}": code for c, code in zip(codes, objects, strict=True)},
@@ -74,14 +73,3 @@ def kernel_listings(module: ModuleOp, features: CpuFeatures) -> Mapping[str, str
 def _kernels(module: ModuleOp, features: CpuFeatures, nodes: NodeTable) -> Iterator[KernelCode]:
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
     return (emit_kernel(kernel, features, nodes) for kernel in kernels)
-
-
-def _part(module: ModuleOp, names: frozenset[str]) -> bytes:
-    """Return the text of a module of the symbols `names` alone, empty if there are none."""
-    kept = [op.clone() for op in module.ops if _symbol(op) in names]
-    return ModuleText.of(ModuleOp(kept)) if kept else b""
-
-
-def _symbol(op: Operation) -> str | None:
-    name = op.get_attr_or_prop("sym_name")
-    return getattr(name, "data", None)

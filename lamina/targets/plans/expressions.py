@@ -77,12 +77,21 @@ class Expressions:
         return self.count - 1
 
 
+def evaluate(plan: Plan, symbols: Mapping[int, int]) -> list[int]:
+    """Return every value of `plan`, given those of its symbols; a division by zero gives 0.
+
+    A symbol that is not given, as no array binds it, counts as 1.
+    """
+    values = [1] * plan.values
+    for value, number in (*symbols.items(), *((v, number) for number, v in plan.constants)):
+        values[value] = number
+    for operation, a, b, value in plan.expressions:
+        name = OPERATIONS[operation]
+        by_zero = values[b] == 0 and name in ("floordiv", "ceildiv", "mod")
+        values[value] = 0 if by_zero else _MEANINGS[name](values[a], values[b])
+    return values
+
+
 def fits_64_bits(plan: Plan, symbols: Iterable[tuple[int, int]]) -> bool:
     """Tell whether native code can count every value of `plan`, with (value, number) `symbols`."""
-    values = dict(symbols) | {value: number for number, value in plan.constants}
-    for operation, a, b, value in plan.expressions:
-        # A symbol that no array binds is one that the step itself knows.
-        x, y, name = values.get(a, 1), values.get(b, 1), OPERATIONS[operation]
-        by_zero = y == 0 and name in ("floordiv", "ceildiv", "mod")
-        values[value] = 0 if by_zero else _MEANINGS[name](x, y)
-    return all(-_BEYOND <= number < _BEYOND for number in values.values())
+    return all(-_BEYOND <= number < _BEYOND for number in evaluate(plan, dict(symbols)))

@@ -1,0 +1,104 @@
+"""Kernels on a device: their pipelines, and the words that a dispatch gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.errors import InputError, TargetUnavailable
+from lamina.progress import report
+from lamina.targets.base import Array
+from lamina.targets.plans.dispatches import Dispatch
+from lamina.targets.webgpu.device import Device
+from lamina.targets.webgpu.wgsl import KernelText
+
+_COMPUTE: Final = 4
+"""The stage that bindings are seen by."""
+
+_MOST: Final = 2**31 - 1
+"""The largest number that a kernel's words can hold."""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel's pipeline and the layout of what is bound for it."""
+
+    text: KernelText
+    layout: Any
+    pipeline: Any
+
+    def words(self, dispatch: Dispatch, offsets: Sequence[int]) -> Array:
+        """Return what the kernel is told of a dispatch: [n] i32, n a multiple of 4.
+
+        `offsets` are the bytes between what is bound and where each memref begins. InputError
+        for a number beyond 32 bits.
+        """
+        numbers = [0, *dispatch.grid]
+        given = iter(dispatch.words)
+        for slots, offset, size in zip(
+            self.text.slots, offsets, self.text.element_bytes, strict=True
+        ):
+            numbers += [offset // size, *(next(given) for _ in range(slots))]
+        numbers += given
+        x, y, z = dispatch.grid
+        if max(map(abs, (*numbers, x * y * z))) > _MOST:
+            raise InputError(
+                f"kernel {self.text.name} needs numbers beyond 32 bits: use smaller inputs"
+            )
+        return np.array(numbers + [0] * (-len(numbers) % 4), np.int32)
+
+
+def compile_kernels(
+    device: Device, texts: Sequence[KernelText], *, subgroups: bool
+) -> list[CompiledKernel]:
+    """Return the kernels on a device; `subgroups` says whether shuffles may use subgroups.
+
+    Raises TargetUnavailable naming a kernel that asks for more than the device has.
+    """
+    kernels: list[CompiledKernel] = []
+    for number, text in enumerate(texts):
+        _check_fits(device, text)
+        layout = device.handle.create_bind_group_layout(entries=_entries(text))
+        shuffled = subgroups and device.subgroup >= text.subgroup
+        pipeline = device.pipeline(text.text(subgroups=shuffled), layout, text.name)
+        kernels.append(CompiledKernel(text, layout, pipeline))
+        report("compiling kernels", number + 1, len(texts))
+    return kernels
+
+
+def _entries(text: KernelText) -> list[dict[str, Any]]:
+    kinds = ["read-only-storage" if reads else "storage" for reads in text.reads]
+    kinds = ["uniform", *kinds, *(["storage"] if text.checks else [])]
+    return [
+        {"binding": n, "visibility": _COMPUTE, "buffer": {"type": kind}}
+        for n, kind in enumerate(kinds)
+    ]
+
+
+def _check_fits(device: Device, text: KernelText) -> None:
+    limits = device.limits
+    needs = (
+        ("threads a block", text.threads, "max-compute-invocations-per-workgroup"),
+        ("bytes a block", text.workgroup_bytes, "max-compute-workgroup-storage-size"),
+        ("buffers", len(text.reads) + text.checks, "max-storage-buffers-per-shader-stage"),
+    )
+    for what, number, limit in needs:
+        if number > limits[limit]:
+            raise TargetUnavailable(
+                f"kernel {text.name} needs {number} {what}, {device.name} has {limits[limit]}"
+            )
+
+
+def folded(grid: tuple[int, int, int], most: int) -> tuple[int, int, int]:
+    """Return a grid of at least as many blocks, with at most `most` in a dimension."""
+    x, y, z = grid
+    total = x * y * z
+    if total <= most:
+        return total, 1, 1
+    rows = -(-total // most)
+    if rows <= most:
+        return most, rows, 1
+    return most, most, -(-rows // most)

@@ -1,0 +1,185 @@
+"""A device of an adapter: buffers, pipelines, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from threading import RLock
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.errors import InputError, TargetUnavailable
+from lamina.targets.base import Array
+from lamina.targets.memory_limit import check_memory
+from lamina.targets.webgpu.adapters import find_adapter
+
+_SUBGROUP: Final = "subgroup"
+"""The feature of shuffles among threads."""
+
+_LIMITS: Final = (
+    "max-buffer-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+    "max-compute-workgroup-storage-size",
+    "max-compute-workgroups-per-dimension",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+    "max-uniform-buffer-binding-size",
+)
+"""The limits that are asked for as high as the adapter has them."""
+
+_WIDTH: Final = """
+@group(0) @binding(0) var<storage, read_write> width: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(subgroup_size) size: u32) { width[0] = size; }
+"""
+
+_CHUNK: Final = 16 << 20
+
+
+@cache
+def open_device(adapter: str) -> Device:
+    """Return the device of an adapter (see `find_adapter`), opened once in a process."""
+    return Device(find_adapter(adapter))
+
+
+def forget_devices() -> None:
+    """Open devices anew when they are next asked for."""
+    open_device.cache_clear()
+
+
+class Device:
+    """What runs kernels. Threads may share it: `lock` is held by whoever makes it work."""
+
+    def __init__(self, adapter: Any) -> None:
+        """Open the adapter's device with what it has of what kernels can use."""
+        import wgpu
+
+        features = [_SUBGROUP] if _SUBGROUP in adapter.features else []
+        self.limits: dict[str, int] = {name: adapter.limits[name] for name in _LIMITS}
+        self.alignment: int = max(
+            adapter.limits["min-storage-buffer-offset-alignment"],
+            adapter.limits["min-uniform-buffer-offset-alignment"],
+        )
+        self.name: str = adapter.summary
+        self.lock = RLock()
+        self._host = adapter.info["adapter_type"] == "CPU"
+        try:
+            self.handle: Any = adapter.request_device_sync(
+                required_features=features, required_limits=self.limits
+            )
+        except Exception as error:
+            raise TargetUnavailable(f"webgpu cannot open {self.name}: {error}") from None
+        usage = wgpu.BufferUsage
+        self._storage = int(usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
+        self._words = int(usage.UNIFORM | usage.COPY_DST)
+        self._staging = int(usage.MAP_READ | usage.COPY_DST)
+        self.subgroup = self._measure_subgroup() if features else 0
+
+    def storage(self, size: int) -> Any:
+        """Return a buffer of `size` bytes, rounded up to whole words, for kernels."""
+        return self._buffer(_words(size), self._storage)
+
+    def staging(self, size: int) -> Any:
+        """Return a buffer of `size` bytes that can be read here."""
+        return self._buffer(_words(size), self._staging)
+
+    def uniform(self, data: Array) -> Any:
+        """Return a buffer of words that kernels are given."""
+        buffer = self._buffer(data.nbytes, self._words)
+        self.handle.queue.write_buffer(buffer, 0, data)
+        return buffer
+
+    def write(self, buffer: Any, array: Array, offset: int = 0) -> None:
+        """Write an array's bytes; what fills its last word is 0."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        with errors_said(self):
+            for start in range(0, data.size, _CHUNK):
+                part = data[start : start + _CHUNK]
+                if part.size % 4:
+                    part = np.concatenate([part, np.zeros(-part.size % 4, np.uint8)])
+                self.handle.queue.write_buffer(buffer, offset + start, part)
+
+    def read(self, buffer: Any, offset: int, size: int) -> Array:
+        """Return `size` bytes of a buffer; `offset` is of a whole word."""
+        if size == 0:
+            return np.zeros(0, np.uint8)
+        with errors_said(self):
+            data = self.handle.queue.read_buffer(buffer, offset, _words(size))
+        return np.frombuffer(data, np.uint8)[:size].copy()
+
+    def pipeline(self, code: str, layout: Any, name: str) -> Any:
+        """Return the pipeline of a kernel in WGSL."""
+        with errors_said(self):
+            module = self.handle.create_shader_module(code=code, label=name)
+            whole = self.handle.create_pipeline_layout(bind_group_layouts=[layout])
+            return self.handle.create_compute_pipeline(
+                layout=whole, compute={"module": module, "entry_point": "main"}
+            )
+
+    def _buffer(self, size: int, usage: int) -> Any:
+        limit = self.limits["max-buffer-size"]
+        if size > limit:
+            raise InputError(
+                f"webgpu needs {size} bytes in one buffer, {self.name} gives at most {limit}: "
+                f"{size - limit} bytes are missing, so use smaller inputs"
+            )
+        if self._host:
+            check_memory("webgpu", size)
+        with errors_said(self, size):
+            return self.handle.create_buffer(size=size, usage=usage)
+
+    def _measure_subgroup(self) -> int:
+        """Return how many threads a subgroup has, which adapters do not say."""
+        buffer = self.storage(4)
+        layout = self.handle.create_bind_group_layout(
+            entries=[{"binding": 0, "visibility": 4, "buffer": {"type": "storage"}}]
+        )
+        pipeline = self.pipeline(_WIDTH, layout, "subgroup_size")
+        resource = {"buffer": buffer, "offset": 0, "size": 4}
+        group = self.handle.create_bind_group(
+            layout=layout, entries=[{"binding": 0, "resource": resource}]
+        )
+        encoder = self.handle.create_command_encoder()
+        run = encoder.begin_compute_pass()
+        run.set_pipeline(pipeline)
+        run.set_bind_group(0, group)
+        run.dispatch_workgroups(1)
+        run.end()
+        self.handle.queue.submit([encoder.finish()])
+        return int(self.read(buffer, 0, 4).view(np.uint32)[0])
+
+
+@contextmanager
+def errors_said(device: Device, size: int = 0) -> Generator[None]:
+    """Turn what wgpu raises inside into errors of ours; `size` bytes are asked for there.
+
+    Raises InputError where memory is missing, TargetUnavailable where the device was lost or
+    refuses.
+    """
+    import wgpu
+
+    try:
+        yield
+    except wgpu.GPUOutOfMemoryError:
+        raise InputError(
+            f"{device.name} has no memory for {size} bytes more: use smaller inputs"
+        ) from None
+    except wgpu.GPUError as error:
+        if "lost" in str(error):
+            forget_devices()
+            raise TargetUnavailable(
+                f"{device.name} was lost, and what was on it: compile the model again"
+            ) from None
+        raise TargetUnavailable(f"{device.name} refuses: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "; ".join(lines[-3:])
+
+
+def _words(size: int) -> int:
+    return max(4, -(-size // 4) * 4)

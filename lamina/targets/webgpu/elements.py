@@ -1,0 +1,76 @@
+"""The element types of kernels as WGSL holds them in registers and in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from xdsl.ir import Attribute
+
+from lamina.dialects.tile import element_of
+from lamina.errors import LoweringError
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element type: its name in the IR, the WGSL type of a register, and its bits in memory.
+
+    Integers narrower than 32 bits are held sign-extended, 16-bit floats as the f32 of equal value,
+    and 64-bit integers in 32 bits, with a check that they fit.
+    """
+
+    name: str
+    wgsl: str
+    bits: int
+
+    @property
+    def floating(self) -> bool:
+        """Whether this is a float."""
+        return self.wgsl == "f32"
+
+    @property
+    def narrow(self) -> bool:
+        """Whether several share a word of memory."""
+        return self.bits < 32
+
+    @property
+    def wide(self) -> bool:
+        """Whether this is a 64-bit integer of data, which has to fit in 32 bits."""
+        return self.name == "i64"
+
+    @property
+    def zero(self) -> str:
+        """The spelling of zero."""
+        return ZEROS[self.wgsl]
+
+
+ZEROS: Final = {"f32": "0.0f", "i32": "0i", "bool": "false"}
+
+ELEMENTS: Final = {
+    each.name: each
+    for each in (
+        Element("i1", "bool", 8),
+        Element("i8", "i32", 8),
+        Element("i16", "i32", 16),
+        Element("i32", "i32", 32),
+        Element("i64", "i32", 64),
+        Element("index", "i32", 64),
+        Element("f16", "f32", 16),
+        Element("bf16", "f32", 16),
+        Element("f32", "f32", 32),
+    )
+}
+"""By the name in the IR; what is missing is refused."""
+
+
+def element(type: Attribute) -> Element:
+    """Return the element of a scalar, vector or memref type; LoweringError if there is none."""
+    name = str(element_of(type))
+    if name == "f64":
+        raise LoweringError("webgpu has no 64-bit floats")
+    if name not in ELEMENTS:
+        raise LoweringError(f"webgpu has no registers for {name}: expected one of {_KNOWN}")
+    return ELEMENTS[name]
+
+
+_KNOWN: Final = ", ".join(ELEMENTS)

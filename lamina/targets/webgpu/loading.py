@@ -1,0 +1,55 @@
+"""An artifact to something that can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lamina.errors import FormatError, TargetUnavailable
+from lamina.targets.base import Artifact
+from lamina.targets.cpu.packed_weights import packed_weights
+from lamina.targets.packed import PackedWeights
+from lamina.targets.plans.host_calls import host_functions
+from lamina.targets.plans.plan_tables import Plan
+from lamina.targets.webgpu.compiled_kernels import compile_kernels
+from lamina.targets.webgpu.device import open_device
+from lamina.targets.webgpu.emission import kernels_of
+from lamina.targets.webgpu.executable import WebGpuExecutable
+from lamina.targets.webgpu.sections import HOSTS, KERNELS, PLAN, PREPARE
+
+
+def load_artifact(
+    artifact: Artifact, weights: Mapping[str, Any], adapter: str, subgroups: str
+) -> WebGpuExecutable:
+    """Compile the kernels on an adapter and bring the weights there.
+
+    Raises TargetUnavailable where there is no such adapter, or it lacks what the code needs,
+    FormatError for an artifact that is not whole, and InputError for a weight that is missing.
+    """
+    sections = artifact.sections
+    _check_sections(sections, {KERNELS, PLAN, PREPARE, HOSTS})
+    plan = Plan.from_bytes(sections[PLAN])
+    texts = {text.name: text for text in kernels_of(sections[KERNELS])}
+    if missing := [name for name in plan.kernels if name not in texts]:
+        raise FormatError(f"the artifact has no kernel {missing[0]!r}")
+    device = open_device(adapter)
+    if subgroups == "on" and not device.subgroup:
+        raise TargetUnavailable(f"{device.name} has no subgroups")
+    ordered = [texts[name] for name in plan.kernels]
+    kernels = compile_kernels(device, ordered, subgroups=subgroups != "off")
+    packed = packed_weights(plan.packed, sections[PREPARE], weights)
+    hosts = host_functions(plan, sections[HOSTS])
+    return WebGpuExecutable(artifact.signature, plan, device, kernels, packed, hosts)
+
+
+def pack_weights(artifact: Artifact, weights: Mapping[str, Any]) -> PackedWeights:
+    """Return what the artifact's `@prepare` makes of the weights; InputError if one is missing."""
+    _check_sections(artifact.sections, {PLAN, PREPARE})
+    specs = Plan.from_bytes(artifact.sections[PLAN]).packed
+    arrays = packed_weights(specs, artifact.sections[PREPARE], weights)
+    return PackedWeights({spec.name: array for spec, array in zip(specs, arrays, strict=True)})
+
+
+def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
+    if missing := sorted(needed - sections.keys()):
+        raise FormatError(f"the artifact has no section {missing[0]!r}")

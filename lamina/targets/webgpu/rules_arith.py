@@ -1,0 +1,321 @@
+"""Arithmetic in WGSL: each operation as an expression of the registers of its operands."""
+
+from __future__ import annotations
+
+import math as numbers
+import struct
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Operation, SSAValue
+
+from lamina.errors import LoweringError
+from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.functions import OPAQUE
+from lamina.targets.webgpu.printer import Printer, Rule, count_of
+
+Expression = Callable[[Printer, Element, tuple[str, ...]], str]
+"""Spells one register of a result, given the element of the first operand and its registers."""
+
+_SUMS: Final = (arith.AddfOp, arith.SubfOp, math.FmaOp)
+_PRODUCTS: Final = (arith.MulfOp, arith.DivfOp)
+
+
+def elementwise(expression: Expression) -> Rule:
+    """Return the rule of an operation that is `expression` in every register."""
+
+    def rule(p: Printer, op: Operation) -> None:
+        kind, (result,) = element(op.operands[0].type), op.results
+        operands = [_operands(p, op, each) for each in op.operands]
+        size = count_of(result)
+        lanes = [each * size if len(each) == 1 else each for each in operands]
+        p.define(result, [expression(p, kind, each) for each in zip(*lanes, strict=True)])
+
+    return rule
+
+
+def _operands(p: Printer, op: Operation, value: SSAValue) -> list[str]:
+    """Return registers; those are made opaque that would be reassociated as if they were reals."""
+    registers = p.registers(value)
+    if not _rewritten(op, value):
+        return registers
+    return [p.call(OPAQUE, each) for each in registers]
+
+
+def _rewritten(op: Operation, value: SSAValue) -> bool:
+    owner = value.owner
+    while isinstance(owner, arith.NegfOp):
+        owner = owner.operand.owner
+    if isinstance(op, arith.AddfOp | arith.SubfOp):
+        same = op.lhs == op.rhs and isinstance(op, arith.SubfOp) and value is op.lhs
+        return same or isinstance(owner, (*_SUMS, arith.MulfOp)) or _is_special(owner)
+    return isinstance(op, _PRODUCTS) and (isinstance(owner, _PRODUCTS) or _is_special(owner))
+
+
+def _is_special(owner: Any) -> bool:
+    """Tell whether a constant is one that a sum or product with it is taken for granted."""
+    while getattr(owner, "name", "") == "tile.splat":
+        owner = owner.operands[0].owner
+    if not isinstance(owner, arith.ConstantOp):
+        return False
+    return any(number == 0 or not numbers.isfinite(number) for number in _numbers(owner))
+
+
+def rounded(p: Printer, kind: Element, text: str) -> str:
+    """Return a float of f32 arithmetic rounded to what `kind` can hold."""
+    return text if kind.bits == 32 else p.call(f"round_{kind.name}", text)
+
+
+def wrapped(kind: Element, text: str) -> str:
+    """Return an integer of 32 bits cut to the bits of `kind`, sign-extended."""
+    if not kind.narrow:
+        return text
+    return f"((({text}) << {32 - kind.bits}u) >> {32 - kind.bits}u)"
+
+
+def unsigned(kind: Element, text: str) -> str:
+    """Return the bits of an integer as u32."""
+    bits = f"bitcast<u32>({text})"
+    return f"({bits} & {(1 << kind.bits) - 1}u)" if kind.narrow else bits
+
+
+def _float(template: str) -> Expression:
+    return lambda p, kind, x: rounded(p, kind, template.format(*x))
+
+
+def _plain(template: str) -> Expression:
+    return lambda p, kind, x: template.format(*x)
+
+
+def _called(function: str) -> Expression:
+    return lambda p, kind, x: p.call(function, *x)
+
+
+def _integer(template: str, boolean: str, wide: str) -> Expression:
+    """An operation that wraps: of booleans another one, of 64-bit integers checked."""
+
+    def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+        if kind.wgsl == "bool":
+            return boolean.format(*x)
+        return p.call(wide, *x) if kind.wide else wrapped(kind, template.format(*x))
+
+    return spelt
+
+
+def _bitwise(template: str, boolean: str) -> Expression:
+    return lambda p, kind, x: (boolean if kind.wgsl == "bool" else template).format(*x)
+
+
+def _signed(function: str) -> Expression:
+    return lambda p, kind, x: wrapped(kind, p.call(function, *x))
+
+
+def _unsigned(function: str) -> Expression:
+    def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+        if kind.wide:
+            x = tuple(p.call("no_sign", each) for each in x)
+        bits = p.call(function, *(unsigned(kind, each) for each in x))
+        return wrapped(kind, f"bitcast<i32>({bits})")
+
+    return spelt
+
+
+def _shift_left(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+    if kind.wide:
+        return p.call("shift_left_i64", *x)
+    return wrapped(kind, p.call("shift_left", *x, f"{min(kind.bits, 32)}u"))
+
+
+def _shift_right(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+    return p.call("shift_right", *x, f"{min(kind.bits, 32)}u")
+
+
+def _shift_right_unsigned(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+    a = p.call("no_sign", x[0]) if kind.wide else x[0]
+    bits = p.call("shift_right_u", unsigned(kind, a), x[1], f"{min(kind.bits, 32)}u")
+    return wrapped(kind, f"bitcast<i32>({bits})")
+
+
+def _extreme(function: str, boolean: str) -> Expression:
+    return lambda p, kind, x: (
+        boolean.format(*x) if kind.wgsl == "bool" else f"{function}({', '.join(x)})"
+    )
+
+
+def _extreme_unsigned(sign: str) -> Expression:
+    # Sign extension keeps the order of unsigned numbers.
+    return _plain(f"select({{1}}, {{0}}, bitcast<u32>({{0}}) {sign} bitcast<u32>({{1}}))")
+
+
+def _bitcast(p: Printer, op: arith.BitcastOp) -> None:
+    source, target = element(op.input.type), element(op.result.type)
+    if source.bits != target.bits or count_of(op.input) != count_of(op.result):
+        raise LoweringError(f"webgpu has no rule for a cast of the bits of {source.name}")
+    p.define(op.result, [_recast(p, source, target, x) for x in p.registers(op.input)])
+
+
+def _recast(p: Printer, source: Element, target: Element, x: str) -> str:
+    if source.floating == target.floating and source.name == target.name:
+        return x
+    if source.bits == 32:
+        return f"bitcast<{target.wgsl}>({x})"
+    bits = f"bitcast<i32>({p.call(f'to_{source.name}', x)})" if source.floating else x
+    if target.floating:
+        return p.call(f"from_{target.name}", unsigned(target, bits))
+    return wrapped(target, bits)
+
+
+def _constant(p: Printer, op: arith.ConstantOp) -> None:
+    kind = element(op.result.type)
+    texts = [literal(kind, number) for number in _numbers(op)]
+    size = count_of(op.result)
+    p.define(op.result, texts * size if len(texts) == 1 else texts)
+
+
+def _numbers(op: arith.ConstantOp) -> list[Any]:
+    if isinstance(op.value, DenseIntOrFPElementsAttr):
+        return list(cast("Any", op.value).get_values())
+    return [cast("Any", op.value).value.data]
+
+
+def literal(kind: Element, number: float) -> str:
+    """Return the spelling of a constant; LoweringError for an integer that has no register."""
+    if kind.wgsl == "bool":
+        return "true" if number else "false"
+    if kind.floating:
+        return _float_literal(kind, number)
+    whole, bits = int(number), min(kind.bits, 32)
+    if kind.bits == 64:
+        # The least and the largest are what a fold of 64-bit integers begins with.
+        whole = {-(1 << 63): -(1 << 31), (1 << 63) - 1: (1 << 31) - 1}.get(whole, whole)
+        if not -(1 << 31) <= whole < 1 << 31:
+            raise LoweringError(f"webgpu holds {kind.name} in 32 bits, which {whole} does not fit")
+    whole = (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    return "bitcast<i32>(0x80000000u)" if whole == -(1 << 31) else f"{whole}i"
+
+
+def _float_literal(kind: Element, number: float) -> str:
+    import ml_dtypes
+    import numpy as np
+
+    types: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+    with np.errstate(over="ignore"):
+        value = np.float32(types[kind.name](number))
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    exponent = bits >> 23 & 0xFF
+    if exponent in (0, 0xFF) and bits & 0x7FFFFFFF:
+        return f"bitcast<f32>(0x{bits:08x}u)"
+    return f"{float(value)!r}f"
+
+
+_UNORDERED: Final = "(is_nan({0}) || is_nan({1}))"
+
+_FLOAT_TESTS: Final = (
+    "false",
+    "{0} == {1}",
+    "{0} > {1}",
+    "{0} >= {1}",
+    "{0} < {1}",
+    "{0} <= {1}",
+    "({0} < {1} || {0} > {1})",
+    f"!{_UNORDERED}",
+    f"({_UNORDERED} || {{0}} == {{1}})",
+    f"({_UNORDERED} || {{0}} > {{1}})",
+    f"({_UNORDERED} || {{0}} >= {{1}})",
+    f"({_UNORDERED} || {{0}} < {{1}})",
+    f"({_UNORDERED} || {{0}} <= {{1}})",
+    "!({0} == {1})",
+    _UNORDERED,
+    "true",
+)
+"""By the predicate of `arith.cmpf`."""
+
+
+def _cmpf(p: Printer, op: arith.CmpfOp) -> None:
+    p.functions.add("is_nan")
+    elementwise(_plain(_FLOAT_TESTS[int(op.predicate.value.data)]))(p, op)
+
+
+TESTS: Final = ("==", "!=", "<", "<=", ">", ">=")
+
+
+def compare_integers(test: str, *, no_sign: bool) -> Expression:
+    """Return the comparison of integers or booleans by an operator of WGSL."""
+
+    def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+        a, b = x
+        if kind.wgsl == "bool" and test not in ("==", "!="):
+            a, b = (f"select(0u, 1u, {each})" for each in x)
+        elif no_sign:
+            a, b = (f"bitcast<u32>({each})" for each in x)
+        return f"({a} {test} {b})"
+
+    return spelt
+
+
+def _cmpi(p: Printer, op: arith.CmpiOp) -> None:
+    predicate = int(op.predicate.value.data)
+    test = (*TESTS, *TESTS[2:])[predicate]
+    elementwise(compare_integers(test, no_sign=predicate > 5))(p, op)
+
+
+def _select(p: Printer, op: arith.SelectOp) -> None:
+    chosen(p, op.result, op.cond, op.lhs, op.rhs)
+
+
+def chosen(p: Printer, y: SSAValue, c: SSAValue, a: SSAValue, b: SSAValue) -> None:
+    """Print `c ? a : b`, by one condition or one for each register."""
+    size = count_of(y)
+    conditions = p.registers(c) * (size if count_of(c) == 1 else 1)
+    lanes = zip(conditions, p.registers(a), p.registers(b), strict=True)
+    p.define(y, [f"select({right}, {left}, {test})" for test, left, right in lanes])
+
+
+_EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
+    arith.AddfOp: _float("{0} + {1}"),
+    arith.SubfOp: _float("{0} - {1}"),
+    arith.MulfOp: _float("{0} * {1}"),
+    arith.DivfOp: _float("{0} / {1}"),
+    arith.NegfOp: _plain("-{0}"),
+    arith.MaximumfOp: _called("max_f32"),
+    arith.MinimumfOp: _called("min_f32"),
+    arith.AddiOp: _integer("{0} + {1}", "({0} != {1})", "add_i64"),
+    arith.SubiOp: _integer("{0} - {1}", "({0} != {1})", "sub_i64"),
+    arith.MuliOp: _integer("{0} * {1}", "({0} && {1})", "mul_i64"),
+    arith.DivSIOp: _signed("div_s"),
+    arith.DivUIOp: _unsigned("div_u"),
+    arith.RemSIOp: _signed("rem_s"),
+    arith.RemUIOp: _unsigned("rem_u"),
+    arith.FloorDivSIOp: _signed("floor_div"),
+    arith.CeilDivSIOp: _signed("ceil_div"),
+    arith.AndIOp: _bitwise("{0} & {1}", "({0} && {1})"),
+    arith.OrIOp: _bitwise("{0} | {1}", "({0} || {1})"),
+    arith.XOrIOp: _bitwise("{0} ^ {1}", "({0} != {1})"),
+    arith.ShLIOp: _shift_left,
+    arith.ShRSIOp: _shift_right,
+    arith.ShRUIOp: _shift_right_unsigned,
+    arith.MaxSIOp: _extreme("max", "({0} || {1})"),
+    arith.MinSIOp: _extreme("min", "({0} && {1})"),
+    arith.MaxUIOp: _extreme_unsigned(">"),
+    arith.MinUIOp: _extreme_unsigned("<"),
+    math.FmaOp: _float("fma({0}, {1}, {2})"),
+    math.AbsFOp: _plain("abs({0})"),
+    math.SqrtOp: _float("sqrt({0})"),
+    math.FloorOp: _plain("floor({0})"),
+    math.CeilOp: _plain("ceil({0})"),
+    math.TruncOp: _plain("trunc({0})"),
+    math.RoundEvenOp: _plain("round({0})"),
+    math.CopySignOp: _called("copy_sign"),
+}
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    **{kind: elementwise(expression) for kind, expression in _EXPRESSIONS.items()},
+    arith.ConstantOp: _constant,
+    arith.BitcastOp: _bitcast,
+    arith.CmpiOp: _cmpi,
+    arith.CmpfOp: _cmpf,
+    arith.SelectOp: _select,
+}
+"""Arithmetic on registers."""

@@ -1,0 +1,221 @@
+"""Memory, threads and control flow in WGSL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType
+from xdsl.ir import Attribute, Operation
+
+from lamina.dialects import simt, tile
+from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.printer import Memory, Printer, Rule
+from lamina.targets.webgpu.rules_arith import literal, unsigned
+
+THREAD: Final = "thread"
+"""What a thread's number in its block is called."""
+
+
+def _thread_id(p: Printer, op: simt.ThreadIdOp) -> None:
+    p.define(op.i, [f"bitcast<i32>({THREAD})"])
+
+
+def _memory(p: Printer, op: simt.MemoryOp) -> None:
+    kind = cast("MemRefType[Any]", op.y.type)
+    held, name = element(kind), f"shared_{p.fresh()}"
+    size = max(1, *kind.get_shape())
+    wgsl = "u32" if held.wgsl == "bool" else held.wgsl
+    p.declarations.append(f"var<workgroup> {name}: array<{wgsl}, {size}>;")
+    p.memories[op.y] = Memory(name, held, shared=True)
+
+
+def _extent(p: Printer, op: simt.ExtentOp) -> None:
+    p.set(op.n, [p.memories[op.x].extents[op.dim.value.data]])
+
+
+def _stride(p: Printer, op: simt.StrideOp) -> None:
+    p.set(op.n, [p.memories[op.x].strides[op.dim.value.data]])
+
+
+def _load(p: Printer, op: simt.LoadOp) -> None:
+    memory = p.memories[op.x]
+    texts = [_loaded(p, memory, at) for at in p.registers(op.at)]
+    if op.mask is not None:
+        pad = _pad(memory.element, op.pad)
+        masks = p.registers(op.mask)
+        texts = [f"select({pad}, {t}, {m})" for t, m in zip(texts, masks, strict=True)]
+    p.define(op.y, texts)
+
+
+def _pad(kind: Element, pad: Attribute | None) -> str:
+    number = cast("FloatAttr[Any] | IntegerAttr[Any]", pad).value.data if pad else 0
+    return literal(kind, number)
+
+
+def _loaded(p: Printer, memory: Memory, at: str) -> str:
+    kind, index = memory.element, _index(memory, at)
+    if memory.shared:
+        text = f"{memory.name}[{index}]"
+        return f"({text} != 0u)" if kind.wgsl == "bool" else text
+    if kind.bits == 64:
+        low, high = (f"{memory.name}[2u * ({index}){half}]" for half in ("", " + 1u"))
+        return p.call("from_i64", low, high) if kind.wide else f"bitcast<i32>({low})"
+    if kind.bits == 32:
+        return f"bitcast<{kind.wgsl}>({memory.name}[{index}])"
+    each = 32 // kind.bits
+    word = f"{memory.name}[({index}) / {each}u]"
+    word = f"atomicLoad(&{word})" if memory.atomic else word
+    shift = f"((({index}) % {each}u) * {kind.bits}u)"
+    if kind.wgsl == "bool":
+        return f"((({word} >> {shift}) & 0xffu) != 0u)"
+    if kind.floating:
+        return p.call(f"from_{kind.name}", f"(({word} >> {shift}) & 0xffffu)")
+    return f"extractBits(bitcast<i32>({word}), {shift}, {kind.bits}u)"
+
+
+def _index(memory: Memory, at: str) -> str:
+    return f"bitcast<u32>({memory.offset} + {at})" if memory.offset else f"bitcast<u32>({at})"
+
+
+def _store(p: Printer, op: simt.StoreOp) -> None:
+    memory, places = p.memories[op.x], p.registers(op.at)
+    masks: Sequence[str | None] = [None] * len(places)
+    if op.mask is not None:
+        masks = p.registers(op.mask)
+    for at, mask, v in zip(places, masks, p.registers(op.v), strict=True):
+        if mask is not None:
+            p.open(f"if ({mask})")
+        _stored(p, memory, at, v)
+        if mask is not None:
+            p.close()
+
+
+def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
+    kind, index = memory.element, _index(memory, at)
+    if memory.shared:
+        p.add(f"{memory.name}[{index}] = {f'select(0u, 1u, {v})' if kind.wgsl == 'bool' else v};")
+    elif kind.bits == 64:
+        p.add(f"{memory.name}[2u * ({index})] = bitcast<u32>({v});")
+        p.add(f"{memory.name}[2u * ({index}) + 1u] = bitcast<u32>({v} >> 31u);")
+    elif kind.bits == 32:
+        p.add(f"{memory.name}[{index}] = bitcast<u32>({v});")
+    else:
+        _stored_narrow(p, memory, index, _bits(p, kind, v))
+
+
+def _bits(p: Printer, kind: Element, v: str) -> str:
+    if kind.wgsl == "bool":
+        return f"select(0u, 1u, {v})"
+    return p.call(f"to_{kind.name}", v) if kind.floating else unsigned(kind, v)
+
+
+def _stored_narrow(p: Printer, memory: Memory, index: str, bits: str) -> None:
+    """Other threads store other bits of the word: ours are cleared, then set."""
+    each, place, shift = 32 // memory.element.bits, p.fresh(), p.fresh()
+    p.add(f"let {place} = {index};")
+    p.add(f"let {shift} = ({place} % {each}u) * {memory.element.bits}u;")
+    word = f"&{memory.name}[{place} / {each}u]"
+    p.add(f"atomicAnd({word}, ~({(1 << memory.element.bits) - 1}u << {shift}));")
+    p.add(f"atomicOr({word}, {bits} << {shift});")
+
+
+def _barrier(p: Printer, op: simt.BarrierOp) -> None:
+    p.add("storageBarrier();")
+    p.add("workgroupBarrier();")
+
+
+def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
+    kind, xor = element(op.x.type).wgsl, op.xor.value.data
+    carried = "u32" if kind == "bool" else kind
+    p.shuffles.add(carried)
+    texts: list[str] = []
+    for x in p.registers(op.x):
+        given = f"select(0u, 1u, {x})" if kind == "bool" else x
+        text = f"shuffle_{carried}({given}, {xor}u, {THREAD})"
+        texts.append(f"({text} != 0u)" if kind == "bool" else text)
+    p.define(op.y, texts)
+
+
+def _pick(p: Printer, op: simt.PickOp) -> None:
+    registers = p.registers(op.x)
+    p.set(op.y, [registers[r] for r in tile.values(op.at)])
+
+
+def _join(p: Printer, op: simt.JoinOp) -> None:
+    p.set(op.y, [each for x in op.xs for each in p.registers(x)])
+
+
+def _uniform(p: Printer, op: simt.UniformOp) -> None:
+    kind = element(op.x.type).wgsl
+    shared, carried = f"shared_{p.fresh()}", "u32" if kind == "bool" else kind
+    p.declarations.append(f"var<workgroup> {shared}: {carried};")
+    x = p.scalar(op.x)
+    p.open(f"if ({THREAD} == 0u)")
+    p.add(f"{shared} = {f'select(0u, 1u, {x})' if kind == 'bool' else x};")
+    p.close()
+    loaded = f"workgroupUniformLoad(&{shared})"
+    p.define(op.y, [f"({loaded} != 0u)" if kind == "bool" else loaded])
+
+
+def _for(p: Printer, op: scf.ForOp) -> None:
+    counter, *carried = op.body.block.args
+    names = [
+        p.variables(y, p.registers(start))
+        for y, start in zip(op.results, op.iter_args, strict=True)
+    ]
+    for value, registers in zip(carried, names, strict=True):
+        p.set(value, registers)
+    i = p.fresh()
+    low, high, step = (p.scalar(x) for x in (op.lb, op.ub, op.step))
+    p.open(f"for (var {i} = {low}; {i} < {high}; {i} += {step})")
+    p.define(counter, [i])
+    p.block(op.body.block)
+    _yield_to(p, names, op.body.block.last_op)
+    p.close()
+
+
+def _if(p: Printer, op: scf.IfOp) -> None:
+    names = [p.variables(y) for y in op.results]
+    p.open(f"if ({p.scalar(op.cond)})")
+    p.block(op.true_region.block)
+    _yield_to(p, names, op.true_region.block.last_op)
+    p.close()
+    if op.false_region.blocks:
+        p.open("else")
+        p.block(op.false_region.block)
+        _yield_to(p, names, op.false_region.block.last_op)
+        p.close()
+    for y, registers in zip(op.results, names, strict=True):
+        p.set(y, registers)
+
+
+def _yield_to(p: Printer, names: Sequence[Sequence[str]], last: Operation | None) -> None:
+    values = last.operands if last is not None else ()
+    texts = [text for value in values for text in p.registers(value)]
+    p.assign([name for each in names for name in each], texts)
+
+
+def _nothing(p: Printer, op: Operation) -> None:
+    """Terminators say nothing by themselves."""
+
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    simt.ThreadIdOp: _thread_id,
+    simt.MemoryOp: _memory,
+    simt.ExtentOp: _extent,
+    simt.StrideOp: _stride,
+    simt.LoadOp: _load,
+    simt.StoreOp: _store,
+    simt.BarrierOp: _barrier,
+    simt.ShuffleOp: _shuffle,
+    simt.PickOp: _pick,
+    simt.JoinOp: _join,
+    simt.UniformOp: _uniform,
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    tile.ReturnOp: _nothing,
+}
+"""What threads, memory and control flow become."""

@@ -1,0 +1,123 @@
+"""The operations of `tile` that work on registers: conversions, comparisons, selection, checks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.ir import Operation
+
+from lamina.dialects import tile
+from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.functions import FAIL
+from lamina.targets.webgpu.printer import Printer, Rule, count_of
+from lamina.targets.webgpu.rules_arith import (
+    TESTS,
+    chosen,
+    compare_integers,
+    elementwise,
+    rounded,
+    unsigned,
+    wrapped,
+)
+
+
+def _cast(p: Printer, op: tile.CastOp) -> None:
+    source, target = element(op.x.type), element(op.y.type)
+    texts = [
+        convert(p, source, target, x, no_sign=op.unsigned is not None) for x in p.registers(op.x)
+    ]
+    p.define(op.y, texts)
+
+
+def convert(p: Printer, source: Element, target: Element, x: str, *, no_sign: bool) -> str:
+    """Return a register of `source` converted to `target`, as `tile.cast` does."""
+    if source.name == target.name:
+        return x
+    if source.floating and target.floating:
+        return rounded(p, target, x)
+    if source.floating:
+        return _from_float(p, target, x, no_sign=no_sign)
+    if target.floating:
+        return _to_float(p, source, target, x, no_sign=no_sign)
+    return _between_integers(p, source, target, x, no_sign=no_sign)
+
+
+def _from_float(p: Printer, target: Element, x: str, *, no_sign: bool) -> str:
+    if target.wgsl == "bool":
+        return f"(round({x}) >= 1.0f)"
+    if target.narrow:
+        low, high = (0, 1 << target.bits) if no_sign else _range(target.bits)
+        return wrapped(target, p.call("to_small", x, f"{low}.0f", f"{high - 1}.0f"))
+    if target.wide:
+        wide = p.call("to_i64", x)
+        return p.call("no_sign", wide) if no_sign else wide
+    return p.call("to_u32" if no_sign else "to_i32", x)
+
+
+def _range(bits: int) -> tuple[int, int]:
+    return -(1 << bits - 1), 1 << bits - 1
+
+
+def _to_float(p: Printer, source: Element, target: Element, x: str, *, no_sign: bool) -> str:
+    if source.wgsl == "bool":
+        return f"select(0.0f, 1.0f, {x})"
+    if source.wide and no_sign:
+        x, no_sign = p.call("no_sign", x), False
+    if target.name == "bf16" and not source.narrow:
+        if no_sign:
+            return p.call("to_bf16_u32", unsigned(source, x))
+        return p.call("to_bf16_i32", x)
+    return rounded(p, target, f"f32({unsigned(source, x) if no_sign else x})")
+
+
+def _between_integers(
+    p: Printer, source: Element, target: Element, x: str, *, no_sign: bool
+) -> str:
+    if source.wgsl == "bool":
+        return f"select(0i, 1i, {x})"
+    if target.wgsl == "bool":
+        return f"(({x} & 1i) != 0i)"
+    if no_sign and source.bits < target.bits:
+        if source.narrow:
+            return f"bitcast<i32>({unsigned(source, x)})"
+        return p.call("no_sign", x) if target.wide else x
+    return wrapped(target, x) if target.bits < source.bits else x
+
+
+def _compare(p: Printer, op: tile.CompareOp) -> None:
+    kind, test = element(op.a.type), TESTS[tile.COMPARISONS.index(op.kind.data)]
+    if kind.floating:
+        # What is said to differ need not be NaN, but nothing says that NaN is equal.
+        text = "!({0} == {1})" if test == "!=" else f"({{0}} {test} {{1}})"
+        elementwise(lambda p, kind, x: text.format(*x))(p, op)
+        return
+    elementwise(compare_integers(test, no_sign=op.unsigned is not None))(p, op)
+
+
+def _select(p: Printer, op: tile.SelectOp) -> None:
+    chosen(p, op.y, op.c, op.a, op.b)
+
+
+def _splat(p: Printer, op: tile.SplatOp) -> None:
+    p.set(op.y, p.registers(op.x) * count_of(op.y))
+
+
+def _check(p: Printer, op: tile.CheckOp) -> None:
+    number = p.nodes.number(op.node.data)
+    tests = " && ".join(dict.fromkeys(p.registers(op.ok)))
+    p.add(f"if (!({tests})) {{ {p.call(FAIL, f'{number}u')}; }}")
+
+
+def _program_id(p: Printer, op: tile.ProgramIdOp) -> None:
+    p.set(op.i, [p.programs[op.dim.value.data]])
+
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    tile.CastOp: _cast,
+    tile.CompareOp: _compare,
+    tile.SelectOp: _select,
+    tile.SplatOp: _splat,
+    tile.CheckOp: _check,
+    tile.ProgramIdOp: _program_id,
+}
+"""What `tile` has on registers."""

@@ -1,0 +1,195 @@
+"""A `simt.kernel` to WGSL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Operation, SSAValue
+
+from lamina.dialects import simt
+from lamina.errors import LoweringError
+from lamina.targets.plans.layouts import Layout, layout
+from lamina.targets.webgpu import rules_arith, rules_simt, rules_tile
+from lamina.targets.webgpu.elements import element
+from lamina.targets.webgpu.functions import FAIL, shuffle_text, text_of, with_needed
+from lamina.targets.webgpu.printer import TOO_WIDE, Memory, NodeTable, Printer, Rule
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    **rules_arith.RULES,
+    **rules_tile.RULES,
+    **rules_simt.RULES,
+}
+"""How each operation of a kernel is printed."""
+
+ACCEPTS: Final = frozenset({simt.KernelOp.name, *(op.name for op in RULES)})
+"""The operations that can be printed."""
+
+MOST_WORKGROUP_BYTES: Final = 32768
+"""Of memory that the threads of a block share, on the adapters there are."""
+
+GRID, FIRST_WORD = 1, 4
+"""Where a dispatch's words have the grid, and what describes the arguments; word 0 is 0."""
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel in WGSL, and what has to be known to launch it.
+
+    `before` and `after` are the text around the shuffles of the types `shuffles`, which depend on
+    the device. `reads` says of each memref whether it is only read, `element_bytes` how large its
+    elements are, `slots` how many extents and strides it is described by. `checks` says that the
+    last binding is the error word.
+    """
+
+    name: str
+    before: str
+    after: str
+    shuffles: tuple[str, ...]
+    threads: int
+    subgroup: int
+    workgroup_bytes: int
+    reads: tuple[bool, ...]
+    element_bytes: tuple[int, ...]
+    slots: tuple[int, ...]
+    checks: bool
+
+    def text(self, *, subgroups: bool) -> str:
+        """Return the whole WGSL; without `subgroups`, shuffles go through workgroup memory."""
+        shuffles = [shuffle_text(k, self.threads, subgroups=subgroups) for k in self.shuffles]
+        return "\n\n".join([self.before, *shuffles, self.after])
+
+
+def emit_kernel(kernel: simt.KernelOp, reads: Sequence[bool], nodes: NodeTable) -> KernelText:
+    """Return a kernel in WGSL; `reads` says which memrefs lie where nothing is ever written.
+
+    Raises LoweringError naming the kernel and the operation that cannot be said in WGSL.
+    """
+    name = kernel.sym_name.data
+    try:
+        return _Emission(kernel, reads, nodes).emit()
+    except LoweringError as error:
+        raise LoweringError(f"{error} of kernel @{name}") from None
+
+
+class _Emission:
+    """The parts of one kernel's text."""
+
+    def __init__(self, kernel: simt.KernelOp, reads: Sequence[bool], nodes: NodeTable) -> None:
+        self._kernel = kernel
+        self._reads = tuple(reads)
+        self._printer = Printer(RULES, nodes)
+        self._word = FIRST_WORD
+        self._atomic = {op.x for op in kernel.body.walk() if isinstance(op, simt.StoreOp)}
+
+    def emit(self) -> KernelText:
+        kernel, p = self._kernel, self._printer
+        if kernel.workgroup_bytes > MOST_WORKGROUP_BYTES:
+            raise LoweringError(
+                f"webgpu has {MOST_WORKGROUP_BYTES} bytes for the threads of a block, "
+                f"not the {kernel.workgroup_bytes}"
+            )
+        memories = [self._place(n, value) for n, value in enumerate(kernel.memrefs)]
+        p.memories.update(zip(kernel.memrefs, memories, strict=True))
+        for value in kernel.indices.values():
+            p.set(value, [self._next_word()])
+        self._grid()
+        p.block(kernel.body.block)
+        return self._text(memories)
+
+    def _text(self, memories: Sequence[Memory]) -> KernelText:
+        kernel, p = self._kernel, self._printer
+        functions = with_needed(p.functions)
+        wide = p.nodes.number(TOO_WIDE) if "too_wide" in functions else 0
+        checks = FAIL in functions
+        before = [*self._bindings(memories, checks=checks), *p.declarations]
+        texts = ["\n".join(before), *(text_of(each, wide) for each in functions)]
+        return KernelText(
+            name=kernel.sym_name.data,
+            before="\n\n".join(texts),
+            after=self._main(),
+            shuffles=tuple(sorted(p.shuffles)),
+            threads=kernel.threads.value.data,
+            subgroup=kernel.subgroup.value.data,
+            workgroup_bytes=kernel.workgroup_bytes,
+            reads=self._reads,
+            element_bytes=tuple(memory.element.bits // 8 for memory in memories),
+            slots=tuple(layout(value.type).slots - 1 for value in kernel.memrefs),
+            checks=checks,
+        )
+
+    def _bindings(self, memories: Sequence[Memory], *, checks: bool) -> list[str]:
+        vectors = -(-self._word // 4)
+        lines = [
+            f"struct Words {{ w: array<vec4<i32>, {vectors}> }}",
+            "@group(0) @binding(0) var<uniform> words: Words;",
+        ]
+        for n, (memory, reads) in enumerate(zip(memories, self._reads, strict=True)):
+            access = "read" if reads else "read_write"
+            word = "atomic<u32>" if memory.atomic else "u32"
+            lines.append(
+                f"@group(0) @binding({n + 1}) var<storage, {access}> {memory.name}: array<{word}>;"
+            )
+        if checks:
+            lines.append(
+                f"@group(0) @binding({len(memories) + 1}) "
+                "var<storage, read_write> failed: atomic<u32>;"
+            )
+        return lines
+
+    def _main(self) -> str:
+        threads = self._kernel.threads.value.data
+        head = (
+            f"@compute @workgroup_size({threads})\n"
+            "fn main(@builtin(workgroup_id) block: vec3<u32>, "
+            "@builtin(num_workgroups) blocks: vec3<u32>,\n"
+            f"        @builtin(local_invocation_index) {rules_simt.THREAD}: u32) {{"
+        )
+        return "\n".join([head, *self._printer.lines, "}"])
+
+    def _place(self, number: int, value: SSAValue) -> Memory:
+        kind = cast("MemRefType[Any]", value.type)
+        held, shape = element(kind), layout(kind)
+        name = f"m{number}"
+        offset = self._printer.fresh()
+        start = self._next_word()
+        if shape.offset:
+            start = f"{start} + {shape.offset // (held.bits // 8)}i"
+        self._printer.add(f"let {offset} = {start};")
+        extents, strides = self._sizes(shape)
+        atomic = held.narrow and value in self._atomic and not self._reads[number]
+        return Memory(name, held, offset, extents, strides, atomic=atomic)
+
+    def _sizes(self, shape: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        extents = tuple(self._next_word() if n is None else f"{n}i" for n in shape.extents)
+        if shape.strides is not None:
+            strides = tuple(self._next_word() if n is None else f"{n}i" for n in shape.strides)
+            return extents, strides
+        packed = ["1i"]
+        for extent in reversed(extents[1:]):
+            packed.append(f"({packed[-1]} * {extent})" if packed[-1] != "1i" else extent)
+        return extents, tuple(reversed(packed[: len(extents)]))
+
+    def _next_word(self) -> str:
+        word = self._word
+        self._word += 1
+        return f"words.w[{word // 4}].{'xyzw'[word % 4]}"
+
+    def _grid(self) -> None:
+        """Print a block's coordinates: blocks are counted, for a grid may be folded."""
+        p = self._printer
+        x, y, z = (f"words.w[0].{'xyzw'[GRID + n]}" for n in range(3))
+        number = p.fresh()
+        p.add(f"let {number} = bitcast<i32>(block.x + blocks.x * (block.y + blocks.y * block.z));")
+        p.add(f"if ({number} >= {x} * {y} * {z}) {{ return; }}")
+        names = [p.fresh() for _ in range(3)]
+        if len(self._kernel.grid) == 1:
+            p.add(f"let {names[0]} = {number};")
+            p.programs = (names[0],)
+            return
+        p.add(f"let {names[0]} = {number} % {x};")
+        p.add(f"let {names[1]} = ({number} / {x}) % {y};")
+        p.add(f"let {names[2]} = {number} / ({x} * {y});")
+        p.programs = tuple(names[: len(self._kernel.grid)])
