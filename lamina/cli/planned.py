@@ -121,9 +121,9 @@ def _branches(op: "SwitchOp") -> list[tuple[str, dict[str, Any]]]:
 
 
 def _kernels(module: "ModuleOp", ranges: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from lamina.dialects.tile import KernelOp
+    from lamina.dialects.tile import AnyKernelOp
 
-    kernels = [op for op in module.ops if isinstance(op, KernelOp)]
+    kernels = [op for op in module.ops if isinstance(op, AnyKernelOp)]
     return [
         {
             "name": op.sym_name.data,

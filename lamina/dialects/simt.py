@@ -42,9 +42,16 @@ from xdsl.traits import Pure
 
 from lamina.dialects.requirements import require
 from lamina.dialects.tile import AnyKernelOp, element_of, ints, shape_of, values, vector
+from lamina.dialects.uniformity import diverges, varying
 
 WORKGROUP = StringAttr("workgroup")
 """The memory space of what the threads of a block share."""
+
+OF_TILE = frozenset(
+    f"tile.{name}"
+    for name in ("cast", "check", "compare", "program_id", "return", "select", "splat")
+)
+"""Operations of `tile` that a thread may do: to it a vector is registers, not a tile."""
 
 
 @irdl_op_definition
@@ -61,7 +68,7 @@ class KernelOp(AnyKernelOp):
     subgroup = prop_def(IntegerAttr)
 
     def verify_(self) -> None:
-        """Check arguments, grid, accesses, and that subgroups fill the block."""
+        """Check arguments, grid, accesses, that subgroups fill the block, and that threads meet."""
         super().verify_()
         threads, subgroup = self.threads.value.data, self.subgroup.value.data
         require(subgroup > 0 and subgroup & (subgroup - 1) == 0, f"a subgroup of {subgroup}")
@@ -69,6 +76,34 @@ class KernelOp(AnyKernelOp):
             threads > 0 and threads % subgroup == 0,
             f"{threads} threads are no whole number of subgroups of {subgroup}",
         )
+        self._verify_body()
+
+    def _verify_body(self) -> None:
+        meeting: list[Operation] = []
+        for op in self.body.walk():
+            require(
+                not op.name.startswith("tile.") or op.name in OF_TILE,
+                f"{op.name} is of whole tiles, a thread has {', '.join(sorted(OF_TILE))}",
+            )
+            require(
+                not isinstance(op, MemoryOp) or op.parent_op() is self,
+                "simt.memory stands at the top of the kernel, in no loop or branch",
+            )
+            if isinstance(op, BarrierOp | ShuffleOp | UniformOp) and op.parent_op() is not self:
+                meeting.append(op)
+        differing = varying(self.body) if meeting else set[SSAValue]()
+        for op in meeting:
+            self._verify_meeting(op, differing)
+
+    def _verify_meeting(self, op: Operation, differing: set[SSAValue]) -> None:
+        around = op.parent_op()
+        while around is not None and around is not self:
+            require(
+                not diverges(around, differing),
+                f"all threads meet in {op.name}, but not all may come to it: they may go different "
+                f"ways in the {around.name} around it",
+            )
+            around = around.parent_op()
 
     @property
     def workgroup_bytes(self) -> int:

@@ -48,11 +48,11 @@ class DecomposeMathPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module's kernels in place."""
-        for kernel in [each for each in op.walk() if isinstance(each, tile.KernelOp)]:
+        for kernel in [each for each in op.walk() if isinstance(each, tile.AnyKernelOp)]:
             decompose_functions(kernel, self.keep)
 
 
-def decompose_functions(kernel: tile.KernelOp, keep: Container[str] = ()) -> None:
+def decompose_functions(kernel: tile.AnyKernelOp, keep: Container[str] = ()) -> None:
     """Spell the functions that a kernel calls in arithmetic, in place."""
     called = [op for op in kernel.body.walk() if type(op) in FORMULAS and op.name not in keep]
     constants = Constants(kernel.body.block)

@@ -28,11 +28,11 @@ class FuseLaunchesPass(ModulePass):
         function = find_function(op, "forward")
         if function is None:
             return
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.KernelOp)}
+        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, tile.AnyKernelOp)}
         _block(function.body.block, kernels)
 
 
-def _block(block: Block, kernels: dict[str, tile.KernelOp]) -> None:
+def _block(block: Block, kernels: dict[str, tile.AnyKernelOp]) -> None:
     open_launch: plan.LaunchOp | None = None
     for op in list(block.ops):
         if isinstance(op, plan.LaunchOp):
@@ -59,7 +59,7 @@ def _join(first: plan.LaunchOp, second: plan.LaunchOp) -> None:
 
 
 def _conflict(
-    first: plan.LaunchOp, second: plan.LaunchOp, kernels: dict[str, tile.KernelOp]
+    first: plan.LaunchOp, second: plan.LaunchOp, kernels: dict[str, tile.AnyKernelOp]
 ) -> bool:
     reads, writes = _touched(first, kernels)
     more_reads, more_writes = _touched(second, kernels)
@@ -67,7 +67,7 @@ def _conflict(
 
 
 def _touched(
-    launch: plan.LaunchOp, kernels: dict[str, tile.KernelOp]
+    launch: plan.LaunchOp, kernels: dict[str, tile.AnyKernelOp]
 ) -> tuple[set[SSAValue], set[SSAValue]]:
     reads: set[SSAValue] = set()
     writes: set[SSAValue] = set()

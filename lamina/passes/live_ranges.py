@@ -28,7 +28,7 @@ from lamina.dialects.plan import (
     SwitchOp,
     ViewOp,
 )
-from lamina.dialects.tile import KernelOp, pairs, values
+from lamina.dialects.tile import AnyKernelOp, pairs, values
 
 Steps = list["int | Switch"]
 """Positions in order, and switches between further ones."""
@@ -70,7 +70,7 @@ class _Event:
 
 @dataclass
 class _Walk:
-    kernels: Mapping[str, KernelOp]
+    kernels: Mapping[str, AnyKernelOp]
     index: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     events: list[_Event] = field(default_factory=list[_Event])
     phase: int = 0
@@ -154,11 +154,11 @@ def root_of(value: SSAValue) -> SSAValue:
     return value
 
 
-def kernels_of(function: FuncOp) -> dict[str, KernelOp]:
+def kernels_of(function: FuncOp) -> dict[str, AnyKernelOp]:
     """Return the kernels beside a function, by name."""
     module = function.parent_op()
     ops: Iterable[Operation] = module.ops if isinstance(module, ModuleOp) else ()
-    return {op.sym_name.data: op for op in ops if isinstance(op, KernelOp)}
+    return {op.sym_name.data: op for op in ops if isinstance(op, AnyKernelOp)}
 
 
 def _is_own(root: SSAValue) -> bool:

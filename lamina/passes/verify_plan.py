@@ -34,7 +34,7 @@ from lamina.dialects.plan import (
     SwitchOp,
     ViewOp,
 )
-from lamina.dialects.tile import KernelOp, pairs
+from lamina.dialects.tile import AnyKernelOp, pairs
 from lamina.errors import LoweringError
 
 _READ_ONLY = ("lamina.input", "lamina.packed", "lamina.weight")
@@ -54,7 +54,7 @@ class VerifyPlanPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Check every function that holds a plan; change nothing."""
-        kernels = {each.sym_name.data: each for each in op.ops if isinstance(each, KernelOp)}
+        kernels = {each.sym_name.data: each for each in op.ops if isinstance(each, AnyKernelOp)}
         for function in [each for each in op.ops if isinstance(each, FuncOp)]:
             last = function.body.blocks.last
             if last is not None and isinstance(last.last_op, ReturnOp):
@@ -156,7 +156,7 @@ class _Contents:
 
 @dataclass
 class _Proof:
-    kernels: Mapping[str, KernelOp]
+    kernels: Mapping[str, AnyKernelOp]
     function: FuncOp
     places: dict[SSAValue, _Place] = field(default_factory=dict[SSAValue, _Place])
     read_only: set[SSAValue] = field(default_factory=set[SSAValue])

@@ -25,6 +25,7 @@ DIALECTS: Mapping[str, str] = {
     "quant": "lamina.dialects.quant:QUANT",
     "cache": "lamina.dialects.cache:CACHE",
     "tile": "lamina.dialects.tile:TILE",
+    "simt": "lamina.dialects.simt:SIMT",
     "plan": "lamina.dialects.plan:PLAN",
 }
 
@@ -36,6 +37,7 @@ MEANINGS: tuple[str, ...] = (
     "lamina.targets.reference.math:MEANINGS",
     "lamina.targets.reference.scf:MEANINGS",
     "lamina.targets.reference.tile:MEANINGS",
+    "lamina.targets.reference.simt:MEANINGS",
     "lamina.targets.reference.plan:MEANINGS",
 )
 
@@ -46,6 +48,7 @@ TILE_RULES: tuple[str, ...] = ("lamina.passes.kernels.build:TILE_RULES",)
 PASSES: tuple[str, ...] = (
     "choose-activations",
     "choose-cache-layout",
+    "choose-layouts",
     "choose-variants",
     "decompose-composites",
     "decompose-math",
@@ -57,6 +60,7 @@ PASSES: tuple[str, ...] = (
     "fuse-launches",
     "fuse-norm-prologues",
     "lower-groups",
+    "lower-tiles",
     "outline-groups",
     "pack-weights",
     "plan-memory",
@@ -70,6 +74,7 @@ INSERTIONS: Mapping[str, str] = {"fuse-launches": "kernels"}
 TARGETS: Mapping[str, str] = {
     "cpu": "lamina.targets.cpu.target:CpuTarget",
     "reference": "lamina.targets.reference.target:ReferenceTarget",
+    "webgpu": "lamina.targets.webgpu.target:WebGpuTarget",
 }
 
 FRONTENDS: Mapping[str, str] = {

@@ -14,6 +14,7 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
+from lamina.dialects.simt import SIMT
 from lamina.dialects.tile import TILE, KernelOp
 from lamina.testing.zoo import (
     conv3x3_stride2,
@@ -74,7 +75,7 @@ ZOO: tuple[ZooCase, ...] = (
 def context() -> Context:
     """Return a context of the dialects that a kernel is made of."""
     ctx = Context()
-    for dialect in (Builtin, Arith, Math, Scf, TILE):
+    for dialect in (Builtin, Arith, Math, Scf, TILE, SIMT):
         ctx.load_dialect(dialect)
     return ctx
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from lamina.compiler import resolve_target, run_passes
-from lamina.dialects.tile import KernelOp
+from lamina.dialects.tile import AnyKernelOp
 from lamina.plugins import manager
 from lamina.targets.reference.executable import ReferenceExecutable
 from lamina.testing.case import Case
@@ -87,7 +87,7 @@ def _judge_stage(stage: Stage, case: Case) -> Sequence[Verdict]:
         why = stage.failed
         return [Verdict(case.name, check, why) for check in sheet.checks] if why else []
     verdicts = [Verdict(case.name, check) for check in sheet.checks]
-    has_kernels = any(isinstance(op, KernelOp) for op in module.ops)
+    has_kernels = any(isinstance(op, AnyKernelOp) for op in module.ops)
     executable = ReferenceExecutable(module, sheet.weights)
     for size in case.sizes:
         if not has_kernels:

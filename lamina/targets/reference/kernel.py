@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from lamina.dialects.dims import parse_dim
 from lamina.dialects.tensors import DYNAMIC
-from lamina.dialects.tile import WORKERS, KernelOp
+from lamina.dialects.tile import WORKERS, AnyKernelOp, KernelOp
 from lamina.errors import InputError
 from lamina.targets.reference import arith, math, scf, tile
 from lamina.targets.reference.dtypes import Array, dtype_of
@@ -41,11 +41,8 @@ def run_kernel(
     an argument does not fit its type, a symbol is missing, or a `tile.check` fails.
     """
     values = {**symbols, WORKERS: workers}
-    programs = list(np.ndindex(*grid_of(kernel, values)))
-    if seed is not None:
-        np.random.default_rng(seed).shuffle(programs)
     run = Interpreter(Program(meanings))
-    run_programs(run, kernel, memrefs, values, programs)
+    run_programs(run, kernel, memrefs, values, programs_of(kernel, values, seed))
     run.finish()
 
 
@@ -57,14 +54,24 @@ def run_programs(
     programs: Iterable[tuple[int, ...]],
 ) -> None:
     """Run some programs of a kernel in the given order; a failed check is left in `run.failed`."""
-    arguments = [*_arguments(kernel, memrefs), *_indices(kernel, values)]
+    arguments = [*arrays_of(kernel, memrefs), *indices_of(kernel, values)]
     with quiet():
         for program in programs:
             run.place = tuple(int(i) for i in program)
             run.run_block(kernel.body.block, arguments)
 
 
-def grid_of(kernel: KernelOp, values: Mapping[str, int]) -> tuple[int, ...]:
+def programs_of(
+    kernel: AnyKernelOp, values: Mapping[str, int], seed: int | None = None
+) -> list[tuple[int, ...]]:
+    """Return the points of a kernel's grid, in ascending order, or in one that `seed` shuffles."""
+    programs = list(np.ndindex(*grid_of(kernel, values)))
+    if seed is not None:
+        np.random.default_rng(seed).shuffle(programs)
+    return programs
+
+
+def grid_of(kernel: AnyKernelOp, values: Mapping[str, int]) -> tuple[int, ...]:
     """Return the number of programs in each dimension; InputError names a missing symbol."""
     try:
         return tuple(max(0, parse_dim(extent.data).evaluate(values)) for extent in kernel.grid)
@@ -72,7 +79,8 @@ def grid_of(kernel: KernelOp, values: Mapping[str, int]) -> tuple[int, ...]:
         raise InputError(f"kernel {_name(kernel)}: the symbol {error} has no value") from error
 
 
-def _arguments(kernel: KernelOp, memrefs: Sequence[Array]) -> list[Array]:
+def arrays_of(kernel: AnyKernelOp, memrefs: Sequence[Array]) -> list[Array]:
+    """Return views of the memrefs, to be written where the kernel may; InputError if one is odd."""
     if len(memrefs) != len(kernel.memrefs):
         raise InputError(
             f"kernel {_name(kernel)} takes {len(kernel.memrefs)} memrefs, got {len(memrefs)}"
@@ -95,12 +103,13 @@ def _arguments(kernel: KernelOp, memrefs: Sequence[Array]) -> list[Array]:
     return arguments
 
 
-def _indices(kernel: KernelOp, values: Mapping[str, int]) -> list[Any]:
+def indices_of(kernel: AnyKernelOp, values: Mapping[str, int]) -> list[Any]:
+    """Return the values of a kernel's indices; InputError if one is missing."""
     missing = [symbol.data for symbol in kernel.symbols if symbol.data not in values]
     if missing:
         raise InputError(f"kernel {_name(kernel)}: the symbols {missing} have no value")
     return [np.int64(values[symbol.data]) for symbol in kernel.symbols]
 
 
-def _name(kernel: KernelOp) -> str:
+def _name(kernel: AnyKernelOp) -> str:
     return f"@{kernel.sym_name.data}"

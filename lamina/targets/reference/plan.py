@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation
 
-from lamina.dialects import plan, tile
+from lamina.dialects import plan, simt, tile
 from lamina.dialects.dims import parse_dim
-from lamina.dialects.tile import KernelOp
+from lamina.dialects.tile import AnyKernelOp
 from lamina.errors import InputError, LoweringError
 from lamina.targets.reference.dtypes import Array, dtype_of
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 from lamina.targets.reference.kernel import grid_of, run_programs
 from lamina.targets.reference.nn import branch_of
+from lamina.targets.reference.simt import run_blocks
 from lamina.targets.reference.tile import poison
 from lamina.targets.signature import tensor_of
 
@@ -47,7 +48,7 @@ def _launch(run: Interpreter, op: plan.LaunchOp, args: Args) -> tuple[()]:
 class Launched(NamedTuple):
     """A kernel, the values of its symbols, and the number of programs in each dimension."""
 
-    kernel: KernelOp
+    kernel: AnyKernelOp
     values: Mapping[str, int]
     grid: tuple[int, ...]
 
@@ -55,7 +56,7 @@ class Launched(NamedTuple):
 def launched(run: Interpreter, op: plan.CallOp) -> Launched:
     """Return what a call runs; LoweringError if that is no kernel."""
     kernel = run.symbol(op.callee.string_value())
-    if not isinstance(kernel, KernelOp):
+    if not isinstance(kernel, AnyKernelOp):
         raise LoweringError(f"plan.call of @{op.callee.string_value()}, which is no kernel")
     extents = (parse_dim(symbol.data).evaluate(run.extents) for symbol in op.symbols)
     values = dict(zip((name.data for name in kernel.symbols), extents, strict=True))
@@ -64,8 +65,15 @@ def launched(run: Interpreter, op: plan.CallOp) -> Launched:
 
 def _call(run: Interpreter, op: plan.CallOp, args: Args) -> tuple[()]:
     kernel, values, grid = launched(run, op)
-    run_programs(run, kernel, args, values, np.ndindex(*grid))
+    _RUNNERS[type(kernel)](run, kernel, args, values, np.ndindex(*grid))
     return ()
+
+
+_RUNNERS: dict[type[AnyKernelOp], Callable[..., None]] = {
+    tile.KernelOp: run_programs,
+    simt.KernelOp: run_blocks,
+}
+"""What runs the kernels of each level."""
 
 
 def _switch(run: Interpreter, op: plan.SwitchOp, args: Args) -> tuple[()]:

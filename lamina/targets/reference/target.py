@@ -26,6 +26,7 @@ _STRUCTURE = frozenset(
         "plan.return",
         "scf.condition",
         "scf.yield",
+        "simt.kernel",
         "tile.kernel",
         "tile.return",
     }

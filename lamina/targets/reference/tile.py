@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from lamina.dialects import tile
+from lamina.dialects import simt, tile
 from lamina.errors import LaminaError
 from lamina.targets.reference import numerics
 from lamina.targets.reference.comparisons import COMPARISONS
@@ -99,8 +99,12 @@ def _load(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
 
 
 def _read_result(op: tile.LoadOp) -> tuple[tuple[int, ...], Any]:
-    pad = dtype_of(op.y.type).type(0) if op.pad is None else constant(op.pad, op.y.type)
-    return tile.shape_of(op.y.type), pad
+    return tile.shape_of(op.y.type), pad_of(op)
+
+
+def pad_of(op: tile.LoadOp | simt.LoadOp) -> Any:
+    """Return what a load gives for an element that it may not read."""
+    return dtype_of(op.y.type).type(0) if op.pad is None else constant(op.pad, op.y.type)
 
 
 def _store(run: Interpreter, op: Any, args: Args) -> tuple[()]:

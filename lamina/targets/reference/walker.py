@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from lamina.dialects.plan import CallOp
 from lamina.dialects.text import parse_module
-from lamina.dialects.tile import KernelOp
+from lamina.dialects.tile import AnyKernelOp
 from lamina.targets.base import Array
 from lamina.targets.known import KNOWN
 from lamina.targets.reference.executable import ReferenceExecutable
@@ -34,7 +34,7 @@ def outline_of(module: ModuleOp) -> bytes:
     """Return the text of a planned module whose kernels have no bodies."""
     outline = module.clone()
     for kernel in outline.ops:
-        if isinstance(kernel, KernelOp):
+        if isinstance(kernel, AnyKernelOp):
             block = kernel.body.block
             for op in reversed(list(block.ops)[:-1]):
                 block.erase_op(op)
@@ -49,7 +49,7 @@ def walk(
 ) -> ReferenceExecutable:
     """Return what runs the plan of `outline`, given its kernels in order and the checks' nodes."""
     module = parse_module(KNOWN.context(), outline.decode(), "the artifact's plan")
-    order = [kernel for kernel in module.ops if isinstance(kernel, KernelOp)]
+    order = [kernel for kernel in module.ops if isinstance(kernel, AnyKernelOp)]
     natives = dict(zip(order, kernels, strict=True))
 
     def call(run: Interpreter, op: CallOp, buffers: tuple[Array, ...]) -> tuple[()]:

@@ -1,0 +1,293 @@
+"""What `simt` does: all threads of a block take each step at once, and no two may meet.
+
+A thread's scalar is an array [threads], a vector of R registers an array [threads, R]; what is the
+same in all threads may be one scalar, or an array [1, R].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith as arith_ops
+from xdsl.dialects import scf as scf_ops
+from xdsl.ir import Operation
+
+from lamina.dialects import simt, tile
+from lamina.dialects.tile import WORKERS
+from lamina.errors import LaminaError
+from lamina.targets.reference import arith, math, numerics, scf
+from lamina.targets.reference import tile as tiles
+from lamina.targets.reference.dtypes import Array
+from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
+from lamina.targets.reference.kernel import arrays_of, indices_of, programs_of
+from lamina.targets.reference.simt_memory import Memory, memories, workgroup
+from lamina.targets.reference.simt_races import MANY, Meeting
+
+Args = tuple[Any, ...]
+
+
+class ThreadBlock(Interpreter):
+    """The blocks of one launch, run one after the other; `place` is the present one's."""
+
+    def __init__(self, program: Program, kernel: simt.KernelOp) -> None:
+        super().__init__(program)
+        self.kernel = kernel
+        self.threads = np.arange(kernel.threads.value.data)
+        self.interval = 0
+        self._places: list[tuple[int, ...]] = []
+
+    def run_at(self, place: tuple[int, ...], arguments: Sequence[Any]) -> None:
+        """Run the block of this place in the grid."""
+        self.place = place
+        self._places.append(place)
+        self.interval += 1
+        self.run_block(self.kernel.body.block, arguments)
+
+    def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: str) -> None:
+        """Check an access, by `threads`, of the elements `at`, and note it; `verb` is its name.
+
+        LaminaError if an element is outside, or somebody else is there without a barrier between.
+        """
+        beyond = memory.outside(at)
+        if beyond.any():
+            n = int(beyond.argmax())
+            raise self.error(
+                op, f"thread {threads[n]} of block {self.place} {verb}s element {at[n]} of a "
+                f"memory of {memory.elements.size}"
+            )  # fmt: skip
+        number = len(self._places) - 1
+        met = memory.touch(at, threads, number, self.interval, write=verb == "write")
+        if met is not None:
+            raise self.error(op, self._said(met, int(threads[met.position]), verb, at))
+
+    def _said(self, met: Meeting, thread: int, verb: str, at: Array) -> str:
+        did = "wrote" if met.wrote else "read"
+        if met.blocks:
+            other = "other blocks" if met.other == MANY else f"block {self._places[met.other]}"
+            return f"block {self.place} {verb}s element {at[met.position]}, which {other} {did}"
+        other = "other threads" if met.other == MANY else f"thread {met.other}"
+        return (
+            f"thread {thread} of block {self.place} {verb}s element {at[met.position]}, which "
+            f"{other} {did}, and no barrier is between"
+        )
+
+    def steady(self, op: Operation, x: Any) -> Any:
+        """Return a scalar that steers all threads; LaminaError if it differs between them."""
+        if not np.ndim(x):
+            return x
+        bits = x.view(f"u{x.itemsize}")
+        if (bits != bits[0]).any():
+            n = int((bits != bits[0]).argmax())
+            raise self.error(
+                op, f"threads of block {self.place} disagree: thread 0 has {x[0]}, "
+                f"thread {n} has {x[n]}"
+            )  # fmt: skip
+        return x[0]
+
+    def error(self, op: Operation, what: str) -> LaminaError:
+        """Return the error that an operation is, with what happened."""
+        text = str(op).partition("\n")[0]
+        return LaminaError(f"kernel @{self.kernel.sym_name.data}: {text}: {what}")
+
+
+def run_simt_kernel(
+    kernel: simt.KernelOp,
+    memrefs: Sequence[Array],
+    symbols: Mapping[str, int],
+    workers: int = 2,
+    *,
+    seed: int | None = None,
+) -> None:
+    """Run every block of the grid, in ascending order, or in one that `seed` shuffles.
+
+    `memrefs` are changed in place; views with strides stand for strided memrefs. InputError as
+    from `run_kernel`. LaminaError if two threads of a block touch an element without a barrier
+    between, or two blocks do, one of them writing; if an element is outside; or if a condition or
+    bound differs between threads.
+    """
+    values = {**symbols, WORKERS: workers}
+    run = Interpreter(Program({}))
+    run_blocks(run, kernel, memrefs, values, programs_of(kernel, values, seed))
+    run.finish()
+
+
+def run_blocks(
+    run: Interpreter,
+    kernel: simt.KernelOp,
+    memrefs: Sequence[Array],
+    values: Mapping[str, int],
+    blocks: Iterable[tuple[int, ...]],
+) -> None:
+    """Run some blocks of a kernel in the given order; a failed check is left in `run.failed`."""
+    arrays = arrays_of(kernel, memrefs)
+    arguments = [*memories(kernel, arrays), *indices_of(kernel, values)]
+    inner = ThreadBlock(run.fact(kernel, _program_of), kernel)
+    inner.failed = run.failed
+    with quiet():
+        for block in blocks:
+            inner.run_at(tuple(int(i) for i in block), arguments)
+    run.failed = inner.failed
+
+
+def _program_of(kernel: simt.KernelOp) -> Program:
+    return Program(IN_KERNELS)
+
+
+def _load(run: ThreadBlock, op: simt.LoadOp, args: Args) -> tuple[Any]:
+    memory, at, *masks = args
+    shape = np.broadcast_shapes(*(np.shape(x) for x in args[1:]))
+    if memory.races is not None:
+        shape = (len(run.threads), *shape[1:])
+    places = np.broadcast_to(at, shape)
+    if not masks:
+        run.touch(op, memory, places.reshape(-1), _threads(run, shape), "read")
+        return (memory.elements[places],)
+    kept = np.broadcast_to(masks[0], shape)
+    value = np.full(shape, run.fact(op, tiles.pad_of))
+    run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "read")
+    value[kept] = memory.elements[places[kept]]
+    return (value[()],)
+
+
+def _store(run: ThreadBlock, op: simt.StoreOp, args: Args) -> tuple[()]:
+    value, memory, at, *masks = args
+    if not memory.elements.flags.writeable:
+        raise run.error(op, "it writes a memref whose access is read")
+    shape = (len(run.threads), *np.shape(at)[1:])
+    places, value = np.broadcast_to(at, shape), np.broadcast_to(value, shape)
+    kept = np.broadcast_to(masks[0] if masks else True, shape)
+    run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "write")
+    memory.elements[places[kept]] = value[kept]
+    return ()
+
+
+def _threads(run: ThreadBlock, shape: tuple[int, ...]) -> Array:
+    """Return the thread of each element of an array of this shape, row by row."""
+    rows = run.threads if shape and shape[0] == len(run.threads) else run.threads[:1]
+    return rows.repeat(int(np.prod(shape[1:])))
+
+
+def _thread_id(run: ThreadBlock, op: simt.ThreadIdOp, args: Args) -> tuple[Any]:
+    return (run.threads,)
+
+
+def _memory(run: ThreadBlock, op: simt.MemoryOp, args: Args) -> tuple[Any]:
+    return (workgroup(cast("Any", op.y.type)),)
+
+
+def _extent(run: ThreadBlock, op: simt.ExtentOp, args: Args) -> tuple[Any]:
+    return (np.int64(args[0].shape[op.dim.value.data]),)
+
+
+def _stride(run: ThreadBlock, op: simt.StrideOp, args: Args) -> tuple[Any]:
+    return (np.int64(args[0].strides[op.dim.value.data]),)
+
+
+def _barrier(run: ThreadBlock, op: simt.BarrierOp, args: Args) -> tuple[()]:
+    run.interval += 1
+    return ()
+
+
+def _shuffle(run: ThreadBlock, op: simt.ShuffleOp, args: Args) -> tuple[Any]:
+    (x,) = args
+    return (x if _is_one(x) else x[run.threads ^ op.xor.value.data],)
+
+
+def _is_one(x: Any) -> bool:
+    """Tell whether a value is there once, for all threads."""
+    return not np.ndim(x) or len(x) == 1
+
+
+def _pick(run: ThreadBlock, op: simt.PickOp, args: Args) -> tuple[Any]:
+    picked = args[0][:, list(run.fact(op, _read_picked))]
+    if tile.shape_of(op.y.type):
+        return (picked,)
+    return (picked[0, 0] if _is_one(picked) else picked[:, 0],)
+
+
+def _read_picked(op: simt.PickOp) -> tuple[int, ...]:
+    return tile.values(op.at)
+
+
+def _join(run: ThreadBlock, op: simt.JoinOp, args: Args) -> tuple[Any]:
+    parts = [_columns(x) for x in args]
+    rows = max(len(x) for x in parts)
+    return (np.concatenate([np.broadcast_to(x, (rows, x.shape[1])) for x in parts], 1),)
+
+
+def _columns(x: Any) -> Array:
+    return x if np.ndim(x) > 1 else np.reshape(x, (-1, 1))
+
+
+def _uniform(run: ThreadBlock, op: simt.UniformOp, args: Args) -> tuple[Any]:
+    return (run.steady(op, args[0]),)
+
+
+def _constant(run: ThreadBlock, op: Any, args: Args) -> tuple[Any]:
+    (value,) = arith.MEANINGS[arith_ops.ConstantOp](run, op, args)
+    return (value[None] if np.ndim(value) else value,)
+
+
+def _splat(run: ThreadBlock, op: tile.SplatOp, args: Args) -> tuple[Any]:
+    column = _columns(args[0])
+    return (np.broadcast_to(column, (len(column), *tile.shape_of(op.y.type))),)
+
+
+def _select(run: ThreadBlock, op: Any, args: Args) -> tuple[Any]:
+    c, a, b = args
+    return (numerics.choose(_columns(c) if np.ndim(a) > 1 else c, a, b),)
+
+
+def _for(run: ThreadBlock, op: Any, args: Args) -> Sequence[Any]:
+    bounds = tuple(run.steady(op, x) for x in args[:3])
+    return scf.MEANINGS[scf_ops.ForOp](run, op, (*bounds, *args[3:]))
+
+
+def _if(run: ThreadBlock, op: Any, args: Args) -> Sequence[Any]:
+    return scf.MEANINGS[scf_ops.IfOp](run, op, (run.steady(op, args[0]),))
+
+
+MEANINGS: dict[type[Operation], Meaning] = cast(
+    "Any",
+    {
+        simt.ThreadIdOp: _thread_id,
+        simt.MemoryOp: _memory,
+        simt.ExtentOp: _extent,
+        simt.StrideOp: _stride,
+        simt.LoadOp: _load,
+        simt.StoreOp: _store,
+        simt.BarrierOp: _barrier,
+        simt.ShuffleOp: _shuffle,
+        simt.PickOp: _pick,
+        simt.JoinOp: _join,
+        simt.UniformOp: _uniform,
+    },
+)
+"""What the operations of the dialect do; each is run by a `ThreadBlock`."""
+
+ELEMENTWISE: tuple[type[Operation], ...] = (
+    tile.ProgramIdOp,
+    tile.CastOp,
+    tile.CompareOp,
+    tile.CheckOp,
+)
+"""Operations of `tile` that mean the same to the threads of a block."""
+
+IN_KERNELS: dict[type[Operation], Meaning] = cast(
+    "Any",
+    {
+        **arith.MEANINGS,
+        **math.MEANINGS,
+        **{kind: tiles.MEANINGS[kind] for kind in ELEMENTWISE},
+        arith_ops.ConstantOp: _constant,
+        arith_ops.SelectOp: _select,
+        tile.SplatOp: _splat,
+        tile.SelectOp: _select,
+        scf_ops.ForOp: _for,
+        scf_ops.IfOp: _if,
+        **MEANINGS,
+    },
+)
+"""What every operation of a kernel means."""
