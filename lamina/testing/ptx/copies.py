@@ -1,0 +1,58 @@
+"""Asynchronous copies into shared memory (`cp.async`) that have not been waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lamina.targets.reference.dtypes import Array
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What one instruction copies: for each thread the place, the bytes and the group."""
+
+    who: Array
+    addresses: Array
+    places: Array
+    data: Array
+    group: Array
+
+    def part(self, chosen: Array) -> Copy:
+        """Return the copy of some of the threads."""
+        fields = (self.who, self.addresses, self.places, self.data, self.group)
+        return Copy(*(field[chosen] for field in fields))
+
+
+class Copies:
+    """The copies under way, oldest first, and how many groups each thread has committed."""
+
+    def __init__(self, threads: int) -> None:
+        self.committed: Array = np.zeros(threads, np.int64)
+        self._under_way: list[Copy] = []
+
+    def start(self, who: Array, addresses: Array, places: Array, data: Array) -> None:
+        """Add a copy to the open group of each thread."""
+        group = self.committed[who]
+        self._under_way.append(Copy(who, addresses, places, data, group))
+
+    def arrive(self, waiting: Array, newest: int | None) -> Iterator[Copy]:
+        """Take the copies of threads whose groups are done once `newest` groups may be left.
+
+        With None, all of them, in groups or not.
+        """
+        left: list[Copy] = []
+        for copy in self._under_way:
+            done = waiting[copy.who]
+            if newest is not None:
+                done = done & (copy.group < self.committed[copy.who] - newest)
+            if done.all():
+                yield copy
+            elif done.any():
+                yield copy.part(done)
+                left.append(copy.part(~done))
+            else:
+                left.append(copy)
+        self._under_way = left

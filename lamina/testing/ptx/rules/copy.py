@@ -1,0 +1,94 @@
+"""Asynchronous copies from global to shared memory (PTX ISA 9.7.9.25)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lamina.targets.reference.dtypes import Array
+from lamina.testing.ptx.access import gather, shared_places
+from lamina.testing.ptx.decoder import Decoder, Step
+from lamina.testing.ptx.lanes import Lanes
+from lamina.testing.ptx.rules.rule import Rule
+from lamina.testing.ptx.scalars import SCALARS
+from lamina.testing.ptx.syntax import Instruction, Integer
+from lamina.testing.ptx.threads import Threads
+
+U32 = SCALARS["u32"]
+
+_SIZES = (4, 8, 16)
+
+
+def _copy(decoder: Decoder, op: Instruction) -> Step:
+    if op.modifiers[:2] == ("async", "commit_group"):
+        return _commit
+    if op.modifiers[:2] in (("async", "wait_group"), ("async", "wait_all")):
+        return _wait(decoder, op)
+    if op.modifiers[0] != "async" or op.modifiers[1] not in ("ca", "cg"):
+        raise decoder.unknown(op)
+    target, source = (decoder.address(op, operand) for operand in op.operands[:2])
+    size = op.operands[2]
+    if not isinstance(size, Integer) or size.value not in _SIZES:
+        raise decoder.unknown(op)
+    count = size.value
+    given = None
+    if len(op.operands) > 3 and "cache_hint" not in "".join(op.modifiers):
+        given = decoder.read(op, op.operands[3], U32)
+
+    def step(t: Threads, lanes: Lanes) -> None:
+        who = lanes.index
+        addresses = lanes.pick(target(t))
+        length = np.full(len(who), count) if given is None else lanes.pick(given(t))
+        data = _fetch(t, who, lanes.pick(source(t)), np.minimum(length, count), count)
+        wrong = addresses % count != 0
+        if wrong.any():
+            what = f"a copy of {count} bytes to a misaligned shared address"
+            raise t.fault("alignment", what, int(who[wrong.argmax()]))
+        places = shared_places(t, who, addresses, count)
+        t.raise_for(t.shared.begin_copy(who, places, count), who, addresses)
+        t.shared.rows(1, count)[places // count] = t.poison
+        t.copies.start(who, addresses, places, data)
+
+    return step
+
+
+def _fetch(t: Threads, who: Array, addresses: Array, length: Any, count: int) -> Array:
+    """Return what is copied: the first `length` bytes, and zeros after them."""
+    data: Array = np.zeros((len(who), count), np.uint8)
+    whole = length == count
+    if whole.any():
+        chosen = np.flatnonzero(whole)
+        words = gather(t, "global", who[chosen], addresses[chosen], 4, count // 4)
+        data[chosen] = words.view(np.uint8)
+    for octet in range(count):
+        part = np.flatnonzero(~whole & (length > octet))
+        if not len(part):
+            break
+        data[part, octet] = gather(t, "global", who[part], addresses[part] + octet, 1, 1)[:, 0]
+    return data
+
+
+def _commit(t: Threads, lanes: Lanes) -> None:
+    t.copies.committed[lanes.index] += 1
+
+
+def _wait(decoder: Decoder, op: Instruction) -> Step:
+    newest = None
+    if op.modifiers[1] == "wait_group":
+        operand = op.operands[0]
+        if not isinstance(operand, Integer):
+            raise decoder.unknown(op)
+        newest = operand.value
+
+    def step(t: Threads, lanes: Lanes) -> None:
+        for copy in t.copies.arrive(lanes.mask, newest):
+            size = copy.data.shape[1]
+            t.raise_for(t.shared.end_copy(copy.who, copy.places, size), copy.who, copy.addresses)
+            t.shared.rows(1, size)[copy.places // size] = copy.data
+
+    return step
+
+
+RULES: dict[str, Rule] = {"cp": _copy}
+"""The rule for asynchronous copies."""
