@@ -13,6 +13,7 @@ from lamina.progress import report
 from lamina.targets.base import Array
 from lamina.targets.plans.dispatches import Dispatch
 from lamina.targets.webgpu.device import Device
+from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.wgsl import KernelText
 
 _COMPUTE: Final = 4
@@ -62,8 +63,8 @@ def compile_kernels(
     for number, text in enumerate(texts):
         _check_fits(device, text)
         layout = device.handle.create_bind_group_layout(entries=_entries(text))
-        shuffled = subgroups and device.subgroup >= text.subgroup
-        pipeline = device.pipeline(text.text(subgroups=shuffled), layout, text.name)
+        ability = Ability(subgroups and device.subgroup >= text.subgroup, device.fused)
+        pipeline = device.pipeline(text.text(ability), layout, text.name)
         kernels.append(CompiledKernel(text, layout, pipeline))
         report("compiling kernels", number + 1, len(texts))
     return kernels

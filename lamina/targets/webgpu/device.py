@@ -30,11 +30,18 @@ _LIMITS: Final = (
 )
 """The limits that are asked for as high as the adapter has them."""
 
-_WIDTH: Final = """
-@group(0) @binding(0) var<storage, read_write> width: array<u32>;
+_PROBE: Final = """
+@group(0) @binding(0) var<storage, read_write> found: array<u32>;
 @compute @workgroup_size(64)
-fn main(@builtin(subgroup_size) size: u32) { width[0] = size; }
+fn main($ARGUMENTS) {
+  let a = bitcast<f32>(found[2]);
+  found[0] = $SIZE;
+  found[1] = select(0u, 1u, fma(a, a, -1.0f - 2.0f * (a - 1.0f)) != 0.0f);
+}
 """
+"""Says how many threads a subgroup has, and whether a product and sum are rounded once."""
+
+_JUST_ABOVE_ONE: Final = 0x3F800001
 
 _CHUNK: Final = 16 << 20
 
@@ -76,7 +83,7 @@ class Device:
         self._storage = int(usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
         self._words = int(usage.UNIFORM | usage.COPY_DST)
         self._staging = int(usage.MAP_READ | usage.COPY_DST)
-        self.subgroup = self._measure_subgroup() if features else 0
+        self.subgroup, self.fused = self._probe(subgroups=bool(features))
 
     def storage(self, size: int) -> Any:
         """Return a buffer of `size` bytes, rounded up to whole words, for kernels."""
@@ -131,14 +138,18 @@ class Device:
         with errors_said(self, size):
             return self.handle.create_buffer(size=size, usage=usage)
 
-    def _measure_subgroup(self) -> int:
-        """Return how many threads a subgroup has, which adapters do not say."""
-        buffer = self.storage(4)
+    def _probe(self, *, subgroups: bool) -> tuple[int, bool]:
+        """Return the threads of a subgroup, 0 without any, and whether `fma` is rounded once."""
+        argument = "@builtin(subgroup_size) size: u32" if subgroups else ""
+        code = _PROBE.replace("$ARGUMENTS", argument)
+        code = code.replace("$SIZE", "size" if subgroups else "0u")
+        buffer = self.storage(12)
+        self.write(buffer, np.array([0, 0, _JUST_ABOVE_ONE], np.uint32))
         layout = self.handle.create_bind_group_layout(
             entries=[{"binding": 0, "visibility": 4, "buffer": {"type": "storage"}}]
         )
-        pipeline = self.pipeline(_WIDTH, layout, "subgroup_size")
-        resource = {"buffer": buffer, "offset": 0, "size": 4}
+        pipeline = self.pipeline(code, layout, "probe")
+        resource = {"buffer": buffer, "offset": 0, "size": 12}
         group = self.handle.create_bind_group(
             layout=layout, entries=[{"binding": 0, "resource": resource}]
         )
@@ -149,7 +160,8 @@ class Device:
         run.dispatch_workgroups(1)
         run.end()
         self.handle.queue.submit([encoder.finish()])
-        return int(self.read(buffer, 0, 4).view(np.uint32)[0])
+        size, fused, _ = self.read(buffer, 0, 12).view(np.uint32).tolist()
+        return size, bool(fused)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from lamina.targets.module_text import part_of
 from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.plans.plan_tables import FIRST_ARRAY, NULL, Plan
 from lamina.targets.signature import signature_of
+from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.printer import NodeTable
 from lamina.targets.webgpu.sections import HOSTS, KERNELS, PLAN, PREPARE
 from lamina.targets.webgpu.wgsl import ACCEPTS, KernelText, emit_kernel
@@ -76,7 +77,7 @@ def _with_tuples(entry: dict[str, Any]) -> dict[str, Any]:
 def listings(artifact: Artifact) -> Mapping[str, str]:
     """Return the WGSL of each kernel by file name."""
     kernels = kernels_of(artifact.sections[KERNELS])
-    return {f"{kernel.name}.wgsl": kernel.text(subgroups=True) for kernel in kernels}
+    return {f"{kernel.name}.wgsl": kernel.text(Ability()) for kernel in kernels}
 
 
 def _reads(kernels: Sequence[KernelOp], plan: Plan) -> dict[str, tuple[bool, ...]]:

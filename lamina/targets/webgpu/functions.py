@@ -7,6 +7,7 @@ of range are anything: all of that is decided on bits here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 OPAQUE: Final = "opaque"
@@ -211,16 +212,46 @@ def text_of(name: str, too_wide: int) -> str:
     return _TEXTS[name]
 
 
-def shuffle_text(kind: str, threads: int, *, subgroups: bool) -> str:
-    """Return `shuffle_<kind>`: what the thread whose number differs in the bits `xor` holds.
+@dataclass(frozen=True)
+class Ability:
+    """What a device does by itself: exchange values in subgroups, round `a*b + c` once."""
 
-    Without subgroups it goes through memory that the block's threads share.
+    subgroups: bool = True
+    fused: bool = True
+
+
+EXACT: Final = "fma_exact"
+"""A product and sum that have to be rounded once, for what is left is what was rounded off."""
+
+_EXACT_TEXT: Final = """fn fma_exact(a: f32, b: f32, c: f32) -> f32 {
+  let p = opaque(a * b);
+  let ah = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
+  let bh = bitcast<f32>(bitcast<u32>(b) & 0xfffff000u);
+  let al = opaque(a - ah);
+  let bl = opaque(b - bh);
+  let lost = opaque(opaque(opaque(ah * bh) - p) + opaque(ah * bl)) + opaque(al * bh);
+  let s = opaque(p + c);
+  let t = opaque(s - p);
+  let rest = opaque(p - opaque(s - t)) + opaque(c - t);
+  let y = s + opaque(opaque(rest) + opaque(opaque(lost) + opaque(al * bl)));
+  return select(fma(a, b, c), y, abs(y) < 3.0e38f);
+}"""
+
+
+def varied_text(name: str, threads: int, ability: Ability) -> str:
+    """Return a function whose text depends on the device: `fma_exact`, or `shuffle_<type>`.
+
+    A shuffle is what the thread whose number differs in the bits `xor` holds. Without subgroups
+    it goes through memory that the block's threads share.
     """
-    head = f"fn shuffle_{kind}(x: {kind}, xor: u32, thread: u32) -> {kind} {{"
-    if subgroups:
+    if name == EXACT:
+        plain = "fn fma_exact(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }"
+        return plain if ability.fused else _EXACT_TEXT
+    kind = name.removeprefix("shuffle_")
+    head = f"fn {name}(x: {kind}, xor: u32, thread: u32) -> {kind} {{"
+    if ability.subgroups:
         return f"{head}\n  return subgroupShuffleXor(x, xor);\n}}"
-    shared = f"var<workgroup> shuffled_{kind}: array<{kind}, {threads}>;"
-    return f"""{shared}
+    return f"""var<workgroup> shuffled_{kind}: array<{kind}, {threads}>;
 {head}
   shuffled_{kind}[thread] = x;
   workgroupBarrier();

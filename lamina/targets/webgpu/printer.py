@@ -60,7 +60,7 @@ class Printer:
         self.memories: dict[SSAValue, Memory] = {}
         self.declarations: list[str] = []
         self.functions: set[str] = set()
-        self.shuffles: set[str] = set()
+        self.varied: set[str] = set()
         self.programs: tuple[str, ...] = ()
         self.nodes = nodes
         self._rules = rules

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.errors import LoweringError
 from lamina.targets.webgpu.elements import Element, element
-from lamina.targets.webgpu.functions import OPAQUE
+from lamina.targets.webgpu.functions import EXACT, OPAQUE
 from lamina.targets.webgpu.printer import Printer, Rule, count_of
 
 Expression = Callable[[Printer, Element, tuple[str, ...]], str]
@@ -50,17 +50,42 @@ def _rewritten(op: Operation, value: SSAValue) -> bool:
         owner = owner.operand.owner
     if isinstance(op, arith.AddfOp | arith.SubfOp):
         same = op.lhs == op.rhs and isinstance(op, arith.SubfOp) and value is op.lhs
-        return same or isinstance(owner, (*_SUMS, arith.MulfOp)) or _is_special(owner)
-    return isinstance(op, _PRODUCTS) and (isinstance(owner, _PRODUCTS) or _is_special(owner))
+        return same or isinstance(owner, (*_SUMS, arith.MulfOp)) or _is_special(value)
+    return isinstance(op, _PRODUCTS) and (isinstance(owner, _PRODUCTS) or _is_special(value))
 
 
-def _is_special(owner: Any) -> bool:
+def _is_special(value: SSAValue) -> bool:
     """Tell whether a constant is one that a sum or product with it is taken for granted."""
-    while getattr(owner, "name", "") == "tile.splat":
-        owner = owner.operands[0].owner
+    owner = _behind_splats(value)
     if not isinstance(owner, arith.ConstantOp):
         return False
     return any(number == 0 or not numbers.isfinite(number) for number in _numbers(owner))
+
+
+def _fma(p: Printer, op: math.FmaOp) -> None:
+    exact = element(op.result.type).bits == 32 and _of_what_is_lost(op)
+    if exact:
+        p.varied.add(EXACT)
+        p.functions.add(OPAQUE)
+    elementwise(_plain("fma_exact({0}, {1}, {2})") if exact else _float("fma({0}, {1}, {2})"))(
+        p, op
+    )
+
+
+def _of_what_is_lost(op: math.FmaOp) -> bool:
+    """Tell whether a sum may be all but cancelled: a multiple of a constant is taken off."""
+    owners = [_behind_splats(value) for value in op.operands]
+    if any(isinstance(owner, arith.NegfOp) for owner in owners):
+        return True
+    a, b, c = (isinstance(owner, arith.ConstantOp) for owner in owners)
+    return (a or b) and not c
+
+
+def _behind_splats(value: SSAValue) -> Any:
+    owner: Any = value.owner
+    while getattr(owner, "name", "") == "tile.splat":
+        owner = owner.operands[0].owner
+    return owner
 
 
 def rounded(p: Printer, kind: Element, text: str) -> str:
@@ -300,7 +325,6 @@ _EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
     arith.MinSIOp: _extreme("min", "({0} && {1})"),
     arith.MaxUIOp: _extreme_unsigned(">"),
     arith.MinUIOp: _extreme_unsigned("<"),
-    math.FmaOp: _float("fma({0}, {1}, {2})"),
     math.AbsFOp: _plain("abs({0})"),
     math.SqrtOp: _float("sqrt({0})"),
     math.FloorOp: _plain("floor({0})"),
@@ -314,6 +338,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     **{kind: elementwise(expression) for kind, expression in _EXPRESSIONS.items()},
     arith.ConstantOp: _constant,
     arith.BitcastOp: _bitcast,
+    math.FmaOp: _fma,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
     arith.SelectOp: _select,

@@ -129,7 +129,7 @@ def _barrier(p: Printer, op: simt.BarrierOp) -> None:
 def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
     kind, xor = element(op.x.type).wgsl, op.xor.value.data
     carried = "u32" if kind == "bool" else kind
-    p.shuffles.add(carried)
+    p.varied.add(f"shuffle_{carried}")
     texts: list[str] = []
     for x in p.registers(op.x):
         given = f"select(0u, 1u, {x})" if kind == "bool" else x

@@ -14,7 +14,7 @@ from lamina.errors import LoweringError
 from lamina.targets.plans.layouts import Layout, layout
 from lamina.targets.webgpu import rules_arith, rules_simt, rules_tile
 from lamina.targets.webgpu.elements import element
-from lamina.targets.webgpu.functions import FAIL, shuffle_text, text_of, with_needed
+from lamina.targets.webgpu.functions import FAIL, Ability, text_of, varied_text, with_needed
 from lamina.targets.webgpu.printer import TOO_WIDE, Memory, NodeTable, Printer, Rule
 
 RULES: Final[dict[type[Operation], Rule]] = {
@@ -38,16 +38,16 @@ GRID, FIRST_WORD = 1, 4
 class KernelText:
     """A kernel in WGSL, and what has to be known to launch it.
 
-    `before` and `after` are the text around the shuffles of the types `shuffles`, which depend on
-    the device. `reads` says of each memref whether it is only read, `element_bytes` how large its
-    elements are, `slots` how many extents and strides it is described by. `checks` says that the
-    last binding is the error word.
+    `before` and `after` are the text around the functions `varied`, which depend on the device.
+    `reads` says of each memref whether it is only read, `element_bytes` how large its elements
+    are, `slots` how many extents and strides it is described by. `checks` says that the last
+    binding is the error word.
     """
 
     name: str
     before: str
     after: str
-    shuffles: tuple[str, ...]
+    varied: tuple[str, ...]
     threads: int
     subgroup: int
     workgroup_bytes: int
@@ -56,10 +56,10 @@ class KernelText:
     slots: tuple[int, ...]
     checks: bool
 
-    def text(self, *, subgroups: bool) -> str:
-        """Return the whole WGSL; without `subgroups`, shuffles go through workgroup memory."""
-        shuffles = [shuffle_text(k, self.threads, subgroups=subgroups) for k in self.shuffles]
-        return "\n\n".join([self.before, *shuffles, self.after])
+    def text(self, ability: Ability) -> str:
+        """Return the whole WGSL for a device that can do this."""
+        varied = [varied_text(name, self.threads, ability) for name in self.varied]
+        return "\n\n".join([self.before, *varied, self.after])
 
 
 def emit_kernel(kernel: simt.KernelOp, reads: Sequence[bool], nodes: NodeTable) -> KernelText:
@@ -110,7 +110,7 @@ class _Emission:
             name=kernel.sym_name.data,
             before="\n\n".join(texts),
             after=self._main(),
-            shuffles=tuple(sorted(p.shuffles)),
+            varied=tuple(sorted(p.varied)),
             threads=kernel.threads.value.data,
             subgroup=kernel.subgroup.value.data,
             workgroup_bytes=kernel.workgroup_bytes,
