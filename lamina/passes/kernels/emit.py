@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any, cast
 
 from xdsl.dialects import arith, math, scf
@@ -85,7 +86,7 @@ class Emit:
 
     def full(self, value: float, kind: Attribute, shape: Sequence[int]) -> SSAValue:
         """Return a vector with one value everywhere; for shape (), the scalar."""
-        if not shape or isinstance(kind, IndexType) or value in (float("inf"), float("-inf")):
+        if not shape or isinstance(kind, IndexType) or not isfinite(value):
             scalar = self.scalar(value, kind)
             return self._splat(scalar, shape) if shape else scalar
         item = int(value) if isinstance(kind, IntegerType) else float(value)
