@@ -1,8 +1,8 @@
 """Every program of the zoo as machine code, at every level of this machine and of AArch64."""
 
-import numpy as np
 import pytest
 from kernel_text import RUN
+from zoo_calls import call, close
 
 from lamina.dialects.tile import KernelOp
 from lamina.passes.decompose_math import decompose_functions
@@ -17,19 +17,6 @@ def native(case: ZooCase) -> KernelOp:
 
 
 PROGRAMS = {case.name: native(case) for case in ZOO}
-
-
-def call(case: ZooCase, size: int):
-    made = case.make(np.random.default_rng(size), size)
-    return made._replace(memrefs=[np.ascontiguousarray(m) for m in made.memrefs])
-
-
-def close(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
-    """Whether two arrays agree within `tolerance` of the largest magnitude, NaN where NaN is."""
-    x, y = got.astype(np.float64), expected.astype(np.float64)
-    known = y[np.isfinite(y)]
-    limit = tolerance * max(1.0, np.abs(known).max(initial=0.0))
-    return np.allclose(x, y, rtol=0, atol=limit, equal_nan=True)
 
 
 @pytest.mark.parametrize("level", RUN)
