@@ -15,6 +15,7 @@ from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
 from lamina.passes.fuse_epilogues import FuseEpiloguesPass
 from lamina.passes.fuse_gate_up import FuseGateUpPass
+from lamina.passes.fuse_transposes import FuseTransposesPass
 from lamina.passes.known import KNOWN
 from lamina.passes.lower_groups import LowerGroupsPass
 from lamina.passes.outline_groups import OutlineGroupsPass
@@ -75,6 +76,7 @@ GROUPING: Steps = (
     FuseEpiloguesPass(),
     FuseGateUpPass(),
     FuseElementwisePass(),
+    FuseTransposesPass(),
     Extension("groups"),
 )
 """From composites to groups, each of which becomes one kernel."""

@@ -59,6 +59,7 @@ PASSES: tuple[str, ...] = (
     "fuse-gate-up",
     "fuse-launches",
     "fuse-norm-prologues",
+    "fuse-transposes",
     "lower-groups",
     "lower-tiles",
     "outline-groups",

@@ -123,6 +123,22 @@ def test_what_will_be_read_is_asked_for_ahead():
     assert lines == [0, 64, 128, 256, 320, 384]
 
 
+TURN = """tile.kernel @turn attributes {symbols = [], grid = ["1"], access = ["read", "write"]} {
+^bb0(%x: memref<16x16xf32>, %y: memref<16x16xf32>):
+  %c0 = arith.constant 0 : index
+  %v = tile.load %x[%c0, %c0] {shape = array<i64: 16, 16>} : memref<16x16xf32> [index, index] -> vector<16x16xf32>
+  %t = tile.transpose %v {perm = array<i64: 1, 0>} : (vector<16x16xf32>) -> vector<16x16xf32>
+  tile.store %t, %y[%c0, %c0] {shape = array<i64: 16, 16>} : vector<16x16xf32>, memref<16x16xf32> [index, index]
+  tile.return
+}"""
+
+
+@needs_zmm
+def test_a_square_is_turned_round_by_riffles_that_its_lanes_share():
+    text = emitted(TURN, detect("avx512"))
+    assert text.count("shufflevector") == 16 * 4
+
+
 @pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("case", ZOO, ids=lambda case: case.name)
 def test_no_kernel_calls_anything(case, level):

@@ -196,6 +196,9 @@ DOTS = {
     "a vector": ("f32[33]", "f32[33, T]", [(0, 0)], []),
     "turned": ("f32[33, T]", "f32[33, 17]", [(0, 0)], []),
     "free dimensions": ("f32[2, T, 9]", "f32[9, 5]", [(2, 0)], []),
+    "rows by many rows": ("f32[3, T, 20]", "f32[3, N, 20]", [(2, 2)], [(0, 0)]),
+    "whole squares": ("f32[200, 32]", "f32[64, 32]", [(1, 1)], []),
+    "rows too long to turn": ("f32[T, 300]", "f32[N, 300]", [(1, 1)], []),
 }
 
 
@@ -207,7 +210,7 @@ def test_a_product_of_two_tensors(a: str, b: str, contract: Any, batch: Any) -> 
         return body.add(nn.MulOp(y, half))
 
     module = module_of(build, "dot")
-    cases = [arrays_of(module, T=rows, N=many) for rows, many in ((0, 3), (1, 1), (5, 33))]
+    cases = [arrays_of(module, T=rows, N=many) for rows, many in ((0, 3), (1, 1), (5, 33), (70, 5))]
     compare(module, *cases, atol=1e-4, rtol=1e-4)
 
 

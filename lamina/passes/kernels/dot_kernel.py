@@ -1,14 +1,16 @@
 """Build products of any two tensors: batches, free dimensions and one contracted pair.
 
 The last dimension of the result is in lanes, the left operand's last free dimension in rows; the
-contracted dimension goes up in chunks, one chain of fused multiply-adds for each element.
+contracted dimension goes up in chunks, one chain of fused multiply-adds for each element. A right
+operand whose rows are contracted is turned round in memory of the program, for several tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
@@ -19,7 +21,7 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.register_tile import MOST_REGISTERS, TileDoesNotFit
 from lamina.passes.kernels.rows import chunk_of
-from lamina.passes.kernels.subscripts import Index, Span
+from lamina.passes.kernels.subscripts import Span, Subscript
 
 ROWS = 4
 COLUMNS = 64
@@ -28,8 +30,22 @@ COLUMNS = 64
 MOST_SUMS = 16 * MOST_REGISTERS
 """Elements of a tile, each a sum in a register."""
 
-DEPTH = 16
-"""Columns of the contracted dimension that are taken at once."""
+STEP = 4
+"""Columns of K that are taken at once: their elements of the rows are broadcast from memory, which
+with more of them would be done long before they are multiplied."""
+
+SQUARE = 16
+"""Columns of K that are turned round at once: as many as a register of 512 bits has lanes."""
+
+TURNED = 4096
+"""Elements that a program turns round at most: what is read again and again stays in the first
+cache level."""
+
+TILES = 16
+"""Tiles of rows that share what was turned round."""
+
+Right = Callable[[Mapping[int, Span], Span], tuple[SSAValue, int]]
+"""Gives some columns of K of the right operand for a tile, and which dimension K is there."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +92,7 @@ class _Builder:
         self.kernel, self.op = kernel, op
         self.tiles, self.emit = kernel.tiles, kernel.emit
         self.roles = Roles.of(op)
+        self.depth = extents(op.a.type)[self.roles.contract[0]]
         self.shape = extents(op.y.type)
         schedule = kernel.group.schedule
         rank, batches = len(self.shape), len(tile.pairs(op.batch))
@@ -101,45 +118,134 @@ class _Builder:
         return TileDoesNotFit(f"group {name} asks for a tile of m={rows} n={columns}: {why}")
 
     def build(self) -> tile.KernelOp:
-        """Emit one tile of the result and close the kernel."""
+        """Emit the program and close the kernel."""
         last = len(self.shape) - 1
         lead = [d for d in range(last) if d != self.row_dim]
         outer = tuple(self.shape[d] for d in lead)
         at = self.kernel.unravel(self.kernel.program(2), outer) if lead else []
         index: dict[int, Span] = {d: Span(i, 1, inside=True) for d, i in zip(lead, at, strict=True)}
+        index[last] = self._span(0, self.columns, self.shape[last])
         rows = Dim.of(1)
-        if self.row_dim is not None:
-            index[self.row_dim] = self._span(1, self.rows, self.shape[self.row_dim])
+        if self.row_dim is None:
+            self._tile(index)
+        elif self._turns():
+            rows = self.shape[self.row_dim].ceildiv(self.rows * TILES)
+            self._tiles(index, self.row_dim)
+        else:
             rows = self.shape[self.row_dim].ceildiv(self.rows)
-        columns = self._span(0, self.columns, self.shape[last])
-        held = tuple(index[d] for d in range(last))
-        self.tiles.fix(self.op.y, self._accumulate((*held, columns)))
-        self.kernel.store(held, columns)
+            self._tile({**index, self.row_dim: self._span(1, self.rows, self.shape[self.row_dim])})
         return self.kernel.finish([self.shape[last].ceildiv(self.columns), rows, product(outer)])
+
+    def _turns(self) -> bool:
+        """Whether the right operand's rows are contracted, and few enough to be turned round."""
+        depth = self.depth.constant
+        return self._across() and depth is not None and depth * self.columns <= TURNED
+
+    def _across(self) -> bool:
+        """Whether columns of K lie in lanes of the right operand's memory."""
+        return self.roles.contract[1] == len(extents(self.op.b.type)) - 1
+
+    def _tiles(self, index: dict[int, Span], row_dim: int) -> None:
+        """Emit some tiles of rows, for which the right operand is turned round once."""
+        emit, extent, size = self.emit, self.shape[row_dim], self.rows * TILES
+        turned = self._turned(index)
+        columns = Span(emit.index(0), self.columns, inside=True)
+
+        def right(_: object, k: Span) -> tuple[SSAValue, int]:
+            return self.tiles.load(turned, (k, columns)), 0
+
+        whole = extent.constant is not None and extent.constant % self.rows == 0
+
+        def rows(first: SSAValue) -> Sequence[SSAValue]:
+            self._tile({**index, row_dim: Span(first, self.rows, inside=whole)}, right)
+            return []
+
+        begin = emit.times(self.kernel.program(1), size)
+        end = emit.add(arith.MinSIOp(emit.plus(begin, size), emit.extent(extent)))
+        self.tiles.loop(begin, end, emit.index(self.rows), [], rows)
+
+    def _turned(self, index: dict[int, Span]) -> SSAValue:
+        """Return memory `[K, columns]` with the program's columns of the right operand."""
+        emit, last = self.emit, len(self.shape) - 1
+        chunk, piece = chunk_of(self.depth, SQUARE), min(self.columns, SQUARE)
+        depth = self.depth.evaluate({})
+        turned = emit.scratch(f32, [-(-depth // chunk) * chunk, self.columns])
+        columns = index[last]
+
+        def turn(k: SSAValue) -> None:
+            for at in range(0, self.columns, piece):
+                some = Span(emit.plus(columns.start, at), piece, columns.inside)
+                b, k_dim = self._right({**index, last: some}, self._chunk(k, chunk))
+                b = emit.add(tile.TransposeOp(b, [1, 0])) if k_dim else b
+                to = Span(emit.index(at), piece, inside=True)
+                self.tiles.store(b, turned, (Span(k, chunk, inside=True), to))
+
+        self.tiles.each(depth, turn, chunk)
+        return turned
+
+    def _tile(self, index: dict[int, Span], right: Right | None = None) -> None:
+        """Emit one tile of the result."""
+        where = tuple(index[d] for d in range(len(self.shape)))
+        self.tiles.fix(self.op.y, self._accumulate(index, right))
+        self.kernel.store(where[:-1], where[-1])
 
     def _span(self, dim: int, size: int, extent: Dim) -> Span:
         whole = extent.constant is not None and extent.constant % size == 0
         return Span(self.emit.times(self.kernel.program(dim), size), size, inside=whole)
 
-    def _accumulate(self, index: Index) -> SSAValue:
+    def _accumulate(self, index: dict[int, Span], right: Right | None) -> SSAValue:
+        """Return a tile of products: a chain of multiply-adds for each element.
+
+        Columns of K are taken a few at a time, and what is left of them one by one; those that lie
+        in lanes of both operands, as many as there are lanes.
+        """
         emit, op, roles = self.emit, self.op, self.roles
-        depth = extents(op.a.type)[roles.contract[0]]
-        step = chunk_of(depth, DEPTH)
-        whole = depth.constant is not None and depth.constant % step == 0
+        left = self._left_index(index)
         start = emit.full(0.0, f32, (self.rows, self.columns))
 
-        def some(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            span = Span(k, step, inside=whole)
-            a = self._operand(op.a, roles.contract[0], roles.left, index, span)
-            b = self._operand(op.b, roles.contract[1], roles.right, index, span)
-            return [emit.add(tile.DotOp(a[0], b[0], acc, [(a[1], b[1])]))]
+        def over(low: SSAValue, high: SSAValue, step: int, acc: SSAValue, inside: bool) -> SSAValue:
+            def some(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+                span = Span(k, step, inside=True) if inside else self._chunk(k, step)
+                a = self._operand(op.a, roles.contract[0], roles.left, left, span)
+                b = (right or self._right)(index, span)
+                return [emit.add(tile.DotOp(a[0], b[0], acc, [(a[1], b[1])]))]
 
-        return self.tiles.loop(emit.index(0), emit.extent(depth), emit.index(step), [start], some)[
-            0
-        ]
+            return self.tiles.loop(low, high, emit.index(step), [acc], some)[0]
+
+        zero, end = emit.index(0), emit.extent(self.depth)
+        if right is None and self._across():
+            return over(zero, end, chunk_of(self.depth, SQUARE), start, False)
+        if self.depth % STEP == Dim.of(0):
+            return over(zero, end, STEP, start, True)
+        most = emit.extent(self.depth - self.depth % STEP)
+        return over(most, end, 1, over(zero, most, STEP, start, True), True)
+
+    def _left_index(self, index: dict[int, Span]) -> dict[int, Subscript]:
+        """Return where the left operand's rows are: rows that do not exist are the last one."""
+        row_dim = self.row_dim
+        if row_dim is None or self.roles.contract[0] != len(extents(self.op.a.type)) - 1:
+            return {**index}
+        rows = index[row_dim]
+        if rows.inside:
+            return {**index}
+        end = self.emit.extent(self.shape[row_dim])
+        return {**index, row_dim: self.tiles.clamped_rows(rows.start, rows.size, end)}
+
+    def _chunk(self, k: SSAValue, step: int) -> Span:
+        """Return `step` columns of K from `k` on, of which not all may exist."""
+        whole = self.depth.constant is not None and self.depth.constant % step == 0
+        return Span(k, step, inside=whole)
+
+    def _right(self, index: Mapping[int, Span], span: Span) -> tuple[SSAValue, int]:
+        return self._operand(self.op.b, self.roles.contract[1], self.roles.right, index, span)
 
     def _operand(
-        self, value: SSAValue, contracted: int, roles: dict[int, int], index: Index, span: Span
+        self,
+        value: SSAValue,
+        contracted: int,
+        roles: dict[int, int],
+        index: Mapping[int, Subscript],
+        span: Span,
     ) -> tuple[SSAValue, int]:
         """Return an operand's tile `[n, k]` or `[k, n]`, as it lies, and where k is."""
         rank = len(extents(value.type))

@@ -127,6 +127,8 @@ def _pick(builder: Builder, source: Tile, wanted: list[int]) -> str:
         return splat(builder, source.element, source.part(0), len(wanted))
     used = sorted({i // width for i in wanted if i >= 0})
     if len(used) > 2:
+        if _is_column(wanted, width):
+            return _column(builder, source, [i // width for i in wanted], wanted[0] % width)
         return _assemble(builder, source, wanted)
     start = {part: n * width for n, part in enumerate(used)}
     mask = [start[i // width] + i % width if i >= 0 else -1 for i in wanted]
@@ -135,6 +137,32 @@ def _pick(builder: Builder, source: Tile, wanted: list[int]) -> str:
     first = source.part(used[0])
     second = source.part(used[1]) if len(used) == 2 else "poison"
     return _shuffle(builder, source.element, first, second, width, mask)
+
+
+def _is_column(wanted: Sequence[int], width: int) -> bool:
+    """Whether lanes are one lane of as many parts as a part has lanes, a power of two."""
+    parts = {i // width for i in wanted}
+    square = len(wanted) == len(parts) == width and width & (width - 1) == 0
+    return square and len({i % width for i in wanted}) == 1
+
+
+def _column(builder: Builder, source: Tile, parts: Sequence[int], lane: int) -> str:
+    """Return one lane of each of some parts.
+
+    A square is turned round by riffling its rows, first half with second half, as often as halving
+    them leaves one. All lanes share what they need of that.
+    """
+    width = source.width
+    halves = [range(0, width // 2), range(width // 2, width)]
+    masks = [[lane for i in half for lane in (i, width + i)] for half in halves]
+
+    def row(turn: int, number: int) -> str:
+        if not turn:
+            return source.part(parts[number])
+        a, b = (row(turn - 1, number // 2 + n) for n in (0, width // 2))
+        return _shuffle(builder, source.element, a, b, width, masks[number % 2])
+
+    return row(width.bit_length() - 1, lane)
 
 
 def _assemble(builder: Builder, source: Tile, wanted: list[int]) -> str:
