@@ -59,12 +59,21 @@ class Kernel:
         self.params: tuple[Place, ...] = program.params
         self.shared_limit = STATIC_LIMIT
 
+    @property
+    def most_threads(self) -> int:
+        """The most threads a block may have."""
+        limit = 1
+        for extent in self.program.directives.get("maxntid", (1024,)):
+            limit *= extent
+        return min(limit, 1024)
+
 
 class Loaded:
     """A module on a device: its variables have addresses, its kernels are decoded when asked."""
 
     def __init__(self, module: Module, symbols: dict[str, int], parameters: int) -> None:
         self.symbols = symbols
+        self.version = module.version
         self._module = module
         self._parameters = parameters
         self._kernels: dict[str, Kernel] = {}
@@ -181,8 +190,12 @@ class Device:
         Raises `InputError` for a launch that no device would take, and `KernelFault` for what
         goes wrong in it.
         """
-        shape = self._shape(kernel, grid, block, shared_bytes)
-        self._pass(kernel, args)
+        shape = self.shape(kernel, grid, block, shared_bytes)
+        self.run(kernel, shape, self.pack(kernel, args))
+
+    def run(self, kernel: Kernel, shape: Shape, parameters: bytes) -> None:
+        """Run a kernel with parameters that `pack` made. Raises `KernelFault`."""
+        self.memory.view(self._parameters, len(parameters))[:] = np.frombuffer(parameters, np.uint8)
         program = kernel.program
         per_block = shape.warps * 32
         most = min(_THREADS_AT_ONCE, _REGISTER_BYTES_AT_ONCE // max(program.register_bytes, 1))
@@ -193,9 +206,10 @@ class Device:
                 threads.begin(first, min(at_once, shape.blocks - first))
                 schedule.run(program, threads, self._limit)
 
-    def _shape(
+    def shape(
         self, kernel: Kernel, grid: Sequence[int], block: Sequence[int], shared_bytes: int
     ) -> Shape:
+        """Return how a kernel is to be launched. Raises `InputError` if it cannot be."""
         name = kernel.name
         for what, sizes, largest in (
             ("grid", grid, _LARGEST_GRID),
@@ -204,7 +218,7 @@ class Device:
             if len(sizes) > 3 or any(not 1 <= n <= most for n, most in zip(sizes, largest)):  # noqa: B905
                 raise InputError(f"kernel {name}: a {what} of {tuple(sizes)}, at most {largest}")
         x, y, z = (*block, 1, 1)[:3]
-        if x * y * z > self._most_threads(kernel):
+        if x * y * z > kernel.most_threads:
             raise InputError(f"kernel {name}: {x * y * z} threads a block are too many")
         required = kernel.program.directives.get("reqntid")
         if required is not None and (*required, 1, 1)[:3] != (x, y, z):
@@ -218,21 +232,14 @@ class Device:
         gx, gy, gz = (*grid, 1, 1)[:3]
         return Shape((gx, gy, gz), (x, y, z), shared_bytes)
 
-    def _most_threads(self, kernel: Kernel) -> int:
-        directives = kernel.program.directives
-        limit = 1
-        for extent in directives.get("maxntid", (1024,)):
-            limit *= extent
-        return min(limit, 1024)
-
-    def _pass(self, kernel: Kernel, args: Sequence[Any]) -> None:
+    def pack(self, kernel: Kernel, args: Sequence[Any]) -> bytes:
+        """Return arguments as a kernel's block of parameters. Raises `InputError`."""
         places = kernel.params
         if len(args) != len(places):
             raise InputError(
                 f"kernel {kernel.name} takes {len(places)} arguments, {len(args)} were given"
             )
-        block = self.memory.view(self._parameters, PARAMETERS)
-        block[:] = self.poison
+        block = bytearray([self.poison]) * PARAMETERS
         for number, (place, value) in enumerate(zip(places, args, strict=True)):
             octets = _octets(value, place.size)
             if len(octets) != place.size:
@@ -240,7 +247,8 @@ class Device:
                     f"kernel {kernel.name}: argument {number} has {place.size} bytes,"
                     f" {len(octets)} were given"
                 )
-            block[place.offset : place.offset + place.size] = np.frombuffer(octets, np.uint8)
+            block[place.offset : place.offset + place.size] = octets
+        return bytes(block)
 
 
 def _octets(value: Any, size: int) -> bytes:
