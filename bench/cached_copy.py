@@ -7,7 +7,7 @@ from lamina.measure.probes import copy_text, grain
 from lamina.targets.cpu.codegen import compile_text
 from lamina.targets.cpu.features import detect
 from lamina.targets.cpu.jit import load_object
-from lamina.targets.cpu.memory import allocate
+from lamina.targets.memory import allocate
 
 SECONDS = 0.02
 REPEAT = """

@@ -23,8 +23,8 @@ from lamina.progress import report
 from lamina.targets.cpu.codegen import compile_text
 from lamina.targets.cpu.features import CpuFeatures, detect
 from lamina.targets.cpu.jit import load_object
-from lamina.targets.cpu.memory import Array, allocate
 from lamina.targets.cpu.threads import default_threads
+from lamina.targets.memory import Array, allocate
 
 DISTANCES: Final = (0, 512, 1280, 2048, 4096)
 """Bytes ahead of a read that are tried for prefetching; 0: no prefetch."""

@@ -5,7 +5,7 @@ import pytest
 
 from lamina.errors import InputError
 from lamina.targets.cpu.executable import CpuExecutable
-from lamina.targets.cpu.memory import ALIGNMENT, allocate, empty
+from lamina.targets.memory import ALIGNMENT, allocate, empty
 
 Load = Callable[..., CpuExecutable]
 ONES = np.ones(10, np.float32)

@@ -11,8 +11,8 @@ from lamina.errors import InputError, LoweringError
 from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.model import Weight
 from lamina.targets.base import Artifact
-from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.cpu.target import CpuTarget
+from lamina.targets.packing.packed_weights import packed_weights
 from lamina.targets.plans.plan_tables import Stored
 
 NUMBERS = np.arange(1000, dtype=np.float32)
@@ -137,8 +137,8 @@ DYING = """
 import os, sys
 from pathlib import Path
 import numpy as np
-from lamina.targets.cpu.image_writer import ImageWriter
-from lamina.targets.cpu.packed_image import lay_out
+from lamina.targets.packing.image_writer import ImageWriter
+from lamina.targets.packing.packed_image import lay_out
 from lamina.targets.plans.plan_tables import Stored
 
 layout = lay_out([Stored("a", "i8", (10**6,)), Stored("b", "i8", (10**6,))])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_text import DTYPES, WIDTHS, numbers, parse
 
-from lamina.targets.cpu.memory import empty
+from lamina.targets.memory import empty
 from lamina.targets.reference.kernel import run_kernel
 
 

@@ -11,8 +11,8 @@ from lamina.progress import listening
 from lamina.targets.cpu.codegen import assembly, compile_text
 from lamina.targets.cpu.features import CpuFeatures, detect, emittable, levels
 from lamina.targets.cpu.jit import load_object
-from lamina.targets.cpu.memory import allocate
 from lamina.targets.cpu.threads import default_threads
+from lamina.targets.memory import allocate
 
 
 @pytest.mark.parametrize("level", levels())

@@ -10,9 +10,9 @@ from typing import Any, Final
 from lamina.errors import InputError
 from lamina.targets.base import Executable, Signature, bind, by_name, input_array, state_array
 from lamina.targets.cpu.crew import Crew
-from lamina.targets.cpu.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.step import Step, Tables
+from lamina.targets.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.plans.expressions import fits_64_bits
 from lamina.targets.plans.plan_tables import Plan
 from lamina.targets.timeline import Timeline

@@ -11,12 +11,12 @@ from lamina.targets.base import Artifact
 from lamina.targets.cpu.executable import CpuExecutable, HostRun
 from lamina.targets.cpu.features import LEVELS
 from lamina.targets.cpu.jit import load_objects
-from lamina.targets.cpu.memory import Array, element_dtype
-from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.cpu.runtime import runtime_under_way
 from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
 from lamina.targets.cpu.step import Step
+from lamina.targets.memory import Array, element_dtype
 from lamina.targets.packed import PackedWeights
+from lamina.targets.packing.packed_weights import packed_weights
 from lamina.targets.plans.host_calls import HostFunction, host_functions
 from lamina.targets.plans.plan_tables import HostBuffer, HostCall, Plan
 

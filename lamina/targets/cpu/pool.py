@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 from lamina.errors import InputError
 from lamina.targets.cpu.cpu_time import CpuTime, cpu_times
-from lamina.targets.cpu.memory import allocate
 from lamina.targets.cpu.runtime import DONE, HOST, native_runtime
 from lamina.targets.cpu.threads import MOST_THREADS
+from lamina.targets.memory import allocate
 
 _POOL_BYTES: Final = 192
 _MAILBOX_BYTES: Final = 64

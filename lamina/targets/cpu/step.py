@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.targets.cpu.memory import ALIGNMENT, Arena, Array, allocate
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.runtime import native_runtime
 from lamina.targets.cpu.trace import Trace
+from lamina.targets.memory import ALIGNMENT, Arena, Array, allocate
 from lamina.targets.plans.plan_tables import (
     ARENA,
     ARGUMENT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lamina.targets.cpu.memory import ALIGNMENT, allocate
+from lamina.targets.memory import ALIGNMENT, allocate
 from lamina.targets.timeline import Events
 
 _ROOM = 1 << 16

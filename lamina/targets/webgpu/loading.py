@@ -7,8 +7,8 @@ from typing import Any
 
 from lamina.errors import FormatError, TargetUnavailable
 from lamina.targets.base import Artifact
-from lamina.targets.cpu.packed_weights import packed_weights
 from lamina.targets.packed import PackedWeights
+from lamina.targets.packing.packed_weights import packed_weights
 from lamina.targets.plans.host_calls import host_functions
 from lamina.targets.plans.plan_tables import Plan
 from lamina.targets.webgpu.compiled_kernels import compile_kernels

@@ -11,7 +11,7 @@ import numpy as np
 
 from lamina.errors import InputError
 from lamina.targets.base import Array, bind, input_array, state_array
-from lamina.targets.cpu.memory import element_dtype
+from lamina.targets.memory import element_dtype
 from lamina.targets.plans.dispatches import (
     Dispatch,
     Dispatches,

@@ -10,11 +10,11 @@ from lamina import knobs
 from lamina.errors import FormatError, LoweringError
 from lamina.progress import report
 from lamina.targets.artifact_store import code_stamp, digest_of
-from lamina.targets.cpu.image_writer import ImageWriter
-from lamina.targets.cpu.memory import Array, aligned, allocate, element_dtype
-from lamina.targets.cpu.packed_image import Layout, lay_out, read_image
 from lamina.targets.file_lock import alone
+from lamina.targets.memory import Array, aligned, allocate, element_dtype
 from lamina.targets.packed import PackedWeights
+from lamina.targets.packing.image_writer import ImageWriter
+from lamina.targets.packing.packed_image import Layout, lay_out, read_image
 from lamina.targets.plans.plan_tables import Stored
 
 _FOLDER = "packed"

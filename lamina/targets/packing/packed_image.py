@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from lamina.errors import FormatError, InputError
-from lamina.targets.cpu.memory import (
+from lamina.targets.memory import (
     ALIGNMENT,
     Array,
     allocate,

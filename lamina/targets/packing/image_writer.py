@@ -12,8 +12,8 @@ from queue import SimpleQueue
 from typing import Self
 
 from lamina.atomic_file import remove_unfinished, whole_file
-from lamina.targets.cpu.memory import Array
-from lamina.targets.cpu.packed_image import START, Layout, head_of
+from lamina.targets.memory import Array
+from lamina.targets.packing.packed_image import START, Layout, head_of
 
 
 class ImageWriter:
