@@ -8,6 +8,7 @@ from xdsl.passes import ModulePass
 
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
+from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
 from lamina.passes.schedule_groups import ScheduleGroupsPass
@@ -17,6 +18,9 @@ THREADS: Final = 64
 
 SUBGROUP: Final = 8
 """Threads that exchange values by shuffles: as many as the narrowest adapter has in a subgroup."""
+
+_SCHEDULES: Final = {"lanes": THREADS, "few": THREADS, "written": THREADS}
+"""A row of a tile is a register of each thread: columns are cut for blocks as for vectors."""
 
 KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
@@ -29,7 +33,7 @@ def webgpu_passes(kv: str) -> tuple[ModulePass, ...]:
     """
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
-        "groups": (ScheduleGroupsPass(),),
+        "groups": (ChooseVariantsPass((1,)), ScheduleGroupsPass(**_SCHEDULES)),
         "plan": (ChooseLayoutsPass(THREADS), LowerTilesPass(THREADS, SUBGROUP)),
     }
     return assemble((*FUSION, *GROUPING, *LOWERING), inserted)
