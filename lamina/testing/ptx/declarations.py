@@ -52,18 +52,25 @@ def parse_variable(reader: Reader, space: str, *, dynamic: bool) -> Variable:
 
 
 def _type(reader: Reader) -> tuple[int, Scalar, int]:
-    """Read the alignment, the type and how many there are of it in a vector."""
+    """Read the alignment, the type and how many there are of it in a vector.
+
+    After `.ptr` comes the alignment of what a pointer points to.
+    """
     align, scalar, count = 0, None, 1
+    pointer = False
     while reader.peek().kind == "directive":
         token = reader.next()
         word = token.text[1:]
         if word == "align":
-            align = reader.integer()
+            wanted = reader.integer()
+            align = align if pointer else wanted
+        elif word == "ptr":
+            pointer = True
         elif word in SCALARS:
             scalar = SCALARS[word]
         elif word in ("v2", "v4"):
             count *= int(word[1])
-        elif word not in ("ptr", "global", "shared", "local", "const", "attribute"):
+        elif word not in ("global", "shared", "local", "const", "attribute"):
             raise UnsupportedError(f"PTX line {token.line}: .{word} of a variable is not known")
     if scalar is None:
         raise FormatError(f"PTX line {reader.peek().line}: a variable needs a type")

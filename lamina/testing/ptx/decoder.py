@@ -70,7 +70,8 @@ class Decoder:
         """Return the instruction that a label stands before."""
         if isinstance(operand, Symbol) and operand.name in self.labels:
             return self.labels[operand.name]
-        raise FormatError(f"PTX line {op.line}: {operand} is not a label of this function")
+        name = operand.name if isinstance(operand, Symbol) else "this"
+        raise FormatError(f"PTX line {op.line}: {name} is not a label of this function")
 
     def bits(self, register: Register) -> int:
         """Return how wide a register is."""
@@ -106,7 +107,7 @@ class Decoder:
                 read = self.read(op, inner, scalar)
                 return lambda t: ~read(t)
             case _:
-                raise FormatError(f"PTX line {op.line}: {operand} cannot be read here")
+                raise FormatError(f"PTX line {op.line}: an operand of {op.spelling} cannot be read")
 
     def _read_register(self, op: Instruction, name: str, scalar: Scalar) -> Read:
         bits, row = self._row(name)
@@ -128,7 +129,7 @@ class Decoder:
         if isinstance(operand, Sink):
             return lambda t, lanes, value: None
         if not isinstance(operand, Register):
-            raise FormatError(f"PTX line {op.line}: {operand} cannot be written")
+            raise FormatError(f"PTX line {op.line}: the result of {op.spelling} cannot be written")
         bits, row = self._row(operand.name)
         if bits < scalar.bits or (1 in (bits, scalar.bits) and bits != scalar.bits):
             raise FormatError(
@@ -155,7 +156,7 @@ class Decoder:
     def address(self, op: Instruction, operand: Operand) -> Read:
         """Return a function that gives the addresses that `[…]` means, as int64."""
         if not isinstance(operand, Address):
-            raise FormatError(f"PTX line {op.line}: expected an address, got {operand}")
+            raise FormatError(f"PTX line {op.line}: {op.spelling} needs an address")
         base, offset = operand.base, operand.offset
         if isinstance(base, Register):
             bits, row = self._row(base.name)

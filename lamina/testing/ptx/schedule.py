@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lamina.targets.reference.dtypes import Array
+from lamina.testing.ptx.fault import KernelFault
 from lamina.testing.ptx.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -15,9 +16,14 @@ if TYPE_CHECKING:
 
 
 def run(program: Program, threads: Threads, limit: int) -> None:
-    """Execute until no thread lives. Raises `KernelFault`; endless after `limit` turns."""
+    """Execute until no thread lives. Raises `KernelFault`; endless after `limit` turns.
+
+    Threads that name others for an instruction wait there until those come, as they do on a
+    device; if they never do, that is the fault.
+    """
     steps = program.steps
     groups = threads.groups
+    waiting: dict[int, tuple[Lanes, KernelFault]] = {}
     for _ in range(limit):
         if not groups:
             break
@@ -26,7 +32,15 @@ def run(program: Program, threads: Threads, limit: int) -> None:
         meeting = min(groups, default=len(steps) + 1)
         while pc < meeting:
             threads.pc = pc
-            if steps[pc](threads, lanes):
+            if pc in waiting:
+                lanes = lanes.joined(waiting.pop(pc)[0])
+            try:
+                if steps[pc](threads, lanes):
+                    break
+            except KernelFault as fault:
+                if fault.kind != "divergence":
+                    raise
+                waiting[pc] = (lanes, fault)
                 break
             pc += 1
         else:
@@ -34,6 +48,8 @@ def run(program: Program, threads: Threads, limit: int) -> None:
     else:
         who = int(next(iter(groups.values())).index[0])
         raise threads.fault("endless", f"the kernel did not end within {limit} turns", who)
+    for _, fault in waiting.values():
+        raise fault
     threads.barriers.stuck(threads)
 
 
