@@ -1,0 +1,283 @@
+"""Threads in LLVM: where one is, what it shares, loads and stores, loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final, cast
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+
+from lamina.dialects import simt, tile
+from lamina.dialects.tile import values
+from lamina.targets.cuda.elements import count_of, element, literal, llvm_type, zero
+from lamina.targets.cuda.printer import Memory, Printer, Rule
+from lamina.targets.cuda.rules_arith import suffix
+
+GLOBAL, SHARED = 1, 3
+"""Address spaces."""
+
+ERROR: Final = "%error"
+
+_WARP: Final = "31"
+_BARRIER: Final = "llvm.nvvm.barrier.cta.sync.aligned.all"
+_SHUFFLE: Final = "llvm.nvvm.shfl.sync.bfly.i32"
+_REGISTER: Final = "llvm.nvvm.read.ptx.sreg"
+
+
+def _special(p: Printer, value: SSAValue, register: str) -> None:
+    number = p.call(f"{_REGISTER}.{register}", "i32")
+    p.define(value, f"zext i32 {number} to i64")
+
+
+def _program_id(p: Printer, op: tile.ProgramIdOp) -> None:
+    _special(p, op.i, f"ctaid.{'xyz'[op.dim.value.data]}")
+
+
+def _thread_id(p: Printer, op: simt.ThreadIdOp) -> None:
+    _special(p, op.i, "tid.x")
+
+
+def _memory(p: Printer, op: simt.MemoryOp) -> None:
+    kind, size = element(op.y.type), prod(cast("MemRefType[Any]", op.y.type).get_shape())
+    name = f'@"{p.kernel}.shared{len(p.globals)}"'
+    p.globals.append(
+        f"{name} = internal addrspace({SHARED}) global [{size} x {kind.memory}] undef, align 16"
+    )
+    p.memories[op.y] = Memory(name, SHARED, kind)
+
+
+def _extent(p: Printer, op: simt.ExtentOp) -> None:
+    p.set(op.n, p.memories[op.x].extents[op.dim.value.data])
+
+
+def _stride(p: Printer, op: simt.StrideOp) -> None:
+    p.set(op.n, p.memories[op.x].strides[op.dim.value.data])
+
+
+def _place(p: Printer, memory: Memory, at: str) -> str:
+    pointer = f"ptr addrspace({memory.space}) {memory.pointer}"
+    return p.emit(f"getelementptr inbounds {memory.element.memory}, {pointer}, i64 {at}")
+
+
+def _load(p: Printer, op: simt.LoadOp) -> None:
+    kind, count, memory = element(op.y.type), count_of(op.y.type), p.memories[op.x]
+    pad = zero(kind) if op.pad is None else literal(kind, cast("Any", op.pad).value.data)
+
+    def one(at: str) -> str:
+        place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
+        found = p.emit(f"load {kind.memory}, {place}, align {kind.size}")
+        return p.emit(f"trunc i8 {found} to i1") if kind.bits == 1 else found
+
+    places = p.elements(op.at)
+    if op.mask is None:
+        found = [one(at) for at in places]
+    elif (whole := _whole(op.mask)) is not None:
+        found = _when(p, p.name(whole), lambda: [one(at) for at in places], kind.llvm, pad)
+    else:
+        found = [
+            _when(p, mask, lambda at=at: [one(at)], kind.llvm, pad)[0]
+            for at, mask in zip(places, p.elements(op.mask), strict=True)
+        ]
+    p.set(op.y, p.joined(found, kind, count))
+
+
+def _whole(mask: SSAValue) -> SSAValue | None:
+    """Return the scalar that a mask has in every register, if it does."""
+    if not count_of(mask.type):
+        return mask
+    op = mask.owner
+    return op.x if isinstance(op, tile.SplatOp) else None
+
+
+def _when(
+    p: Printer, mask: str, body: Callable[[], Sequence[str]], type: str, pad: str
+) -> list[str]:
+    """Print `body` for threads whose `mask` holds; the others have `pad`."""
+    inside, after = p.labels("if", "end")
+    before = p.label
+    p.add(f"br i1 {mask}, label %{inside}, label %{after}")
+    p.open(inside)
+    found = body()
+    end = p.label
+    p.add(f"br label %{after}")
+    p.open(after)
+    return [p.emit(f"phi {type} [ {each}, %{end} ], [ {pad}, %{before} ]") for each in found]
+
+
+def _store(p: Printer, op: simt.StoreOp) -> None:
+    kind, memory = element(op.v.type), p.memories[op.x]
+
+    def one(value: str, at: str) -> None:
+        if kind.bits == 1:
+            value = p.emit(f"zext i1 {value} to i8")
+        place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
+        p.add(f"store {kind.memory} {value}, {place}, align {kind.size}")
+
+    def several(pairs: Sequence[tuple[str, str]]) -> Sequence[str]:
+        for value, at in pairs:
+            one(value, at)
+        return ()
+
+    pairs = list(zip(p.elements(op.v), p.elements(op.at), strict=True))
+    if op.mask is None:
+        several(pairs)
+    elif (whole := _whole(op.mask)) is not None:
+        _when(p, p.name(whole), lambda: several(pairs), "", "")
+    else:
+        for pair, mask in zip(pairs, p.elements(op.mask), strict=True):
+            _when(p, mask, lambda pair=pair: several([pair]), "", "")
+
+
+def _barrier(p: Printer, op: simt.BarrierOp) -> None:
+    p.call(_BARRIER, "void", ("i32", "0"))
+
+
+def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
+    kind, xor = element(op.x.type), op.xor.value.data
+    found = [_shuffled(p, part, kind.llvm, kind.bits, xor) for part in p.elements(op.x)]
+    p.set(op.y, p.joined(found, kind, count_of(op.y.type)))
+
+
+def _shuffled(p: Printer, x: str, type: str, bits: int, xor: int) -> str:
+    """Exchange a register in words of 32 bits."""
+    integer = f"i{bits}"
+    held = x if type == integer else p.emit(f"bitcast {type} {x} to {integer}")
+    wide = max(bits, 32)
+    if bits < wide:
+        held = p.emit(f"zext {integer} {held} to i32")
+    words = [held]
+    if wide > 32:
+        pair = p.emit(f"bitcast {integer} {held} to <2 x i32>")
+        words = [p.emit(f"extractelement <2 x i32> {pair}, i32 {n}") for n in range(2)]
+    words = [
+        p.call(_SHUFFLE, "i32", ("i32", "-1"), ("i32", word), ("i32", str(xor)), ("i32", _WARP))
+        for word in words
+    ]
+    found = words[0]
+    if wide > 32:
+        pair = p.emit(f"insertelement <2 x i32> poison, i32 {words[0]}, i32 0")
+        pair = p.emit(f"insertelement <2 x i32> {pair}, i32 {words[1]}, i32 1")
+        found = p.emit(f"bitcast <2 x i32> {pair} to {integer}")
+    elif bits < wide:
+        found = p.emit(f"trunc i32 {found} to {integer}")
+    return found if type == integer else p.emit(f"bitcast {integer} {found} to {type}")
+
+
+def _pick(p: Printer, op: simt.PickOp) -> None:
+    at = values(op.at)
+    if not count_of(op.y.type):
+        p.define(op.y, f"extractelement {p.typed(op.x)}, i32 {at[0]}")
+        return
+    mask = ", ".join(f"i32 {r}" for r in at)
+    p.define(
+        op.y,
+        f"shufflevector {p.typed(op.x)}, {llvm_type(op.x.type)} poison, <{len(at)} x i32> <{mask}>",
+    )
+
+
+def _join(p: Printer, op: simt.JoinOp) -> None:
+    parts = [part for x in op.xs for part in p.elements(x)]
+    p.set(op.y, p.joined(parts, element(op.y.type), len(parts)))
+
+
+def _splat(p: Printer, op: tile.SplatOp) -> None:
+    type, count = llvm_type(op.y.type), count_of(op.y.type)
+    first = p.emit(f"insertelement {type} poison, {p.typed(op.x)}, i32 0")
+    p.define(op.y, f"shufflevector {type} {first}, {type} poison, <{count} x i32> zeroinitializer")
+
+
+def _uniform(p: Printer, op: simt.UniformOp) -> None:
+    p.set(op.y, p.name(op.x))
+
+
+def _check(p: Printer, op: tile.CheckOp) -> None:
+    ok, type = p.name(op.ok), llvm_type(op.ok.type)
+    if count_of(op.ok.type):
+        ok = p.call(f"llvm.vector.reduce.and.{suffix(type)}", "i1", (type, ok))
+    failed, number = p.emit(f"xor i1 {ok}, true"), p.nodes.number(op.node.data)
+
+    def note() -> Sequence[str]:
+        place = f"ptr addrspace({GLOBAL}) {ERROR}"
+        p.emit(f"cmpxchg {place}, i32 0, i32 {number} monotonic monotonic")
+        return ()
+
+    _when(p, failed, note, "", "")
+
+
+def _for(p: Printer, op: scf.ForOp) -> None:
+    head, body, after = p.labels("head", "body", "done")
+    before, block = p.label, op.body.block
+    type = llvm_type(op.lb.type)
+    p.add(f"br label %{head}")
+    p.open(head)
+    # What comes back from the end of the body is known only there.
+    first = len(p.lines)
+    for arg in block.args:
+        p.define(arg, "")
+    again = p.emit(f"icmp slt {type} {p.name(block.args[0])}, {p.name(op.ub)}")
+    p.add(f"br i1 {again}, label %{body}, label %{after}")
+    p.open(body)
+    p.block(block)
+    following = p.emit(f"add {type} {p.name(block.args[0])}, {p.name(op.step)}")
+    end = p.label
+    p.add(f"br label %{head}")
+    starts = [op.lb, *op.iter_args]
+    backs = [following, *(p.name(x) for x in _yielded(block))]
+    for n, (arg, start, back) in enumerate(zip(block.args, starts, backs, strict=True)):
+        ways = f"[ {p.name(start)}, %{before} ], [ {back}, %{end} ]"
+        p.lines[first + n] = f"  {p.name(arg)} = phi {llvm_type(arg.type)} {ways}"
+    p.open(after)
+    for result, arg in zip(op.results, block.args[1:], strict=True):
+        p.set(result, p.name(arg))
+
+
+def _yielded(block: Block) -> Sequence[SSAValue]:
+    end = block.last_op
+    return end.operands if isinstance(end, scf.YieldOp) else ()
+
+
+def _if(p: Printer, op: scf.IfOp) -> None:
+    yes, no, after = p.labels("then", "else", "end")
+    p.add(f"br i1 {p.name(op.cond)}, label %{yes}, label %{no}")
+    ways: list[tuple[str, Sequence[str]]] = []
+    for label, region in ((yes, op.true_region), (no, op.false_region)):
+        p.open(label)
+        given: Sequence[str] = ()
+        for block in region.blocks:
+            p.block(block)
+            given = [p.name(x) for x in _yielded(block)]
+        ways.append((p.label, given))
+        p.add(f"br label %{after}")
+    p.open(after)
+    for n, result in enumerate(op.results):
+        said = ", ".join(f"[ {given[n]}, %{label} ]" for label, given in ways)
+        p.define(result, f"phi {llvm_type(result.type)} {said}")
+
+
+def _nothing(p: Printer, op: Operation) -> None:
+    pass
+
+
+RULES: Final[dict[type[Operation], Rule]] = {
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    simt.BarrierOp: _barrier,
+    simt.ExtentOp: _extent,
+    simt.JoinOp: _join,
+    simt.LoadOp: _load,
+    simt.MemoryOp: _memory,
+    simt.PickOp: _pick,
+    simt.ShuffleOp: _shuffle,
+    simt.StoreOp: _store,
+    simt.StrideOp: _stride,
+    simt.ThreadIdOp: _thread_id,
+    simt.UniformOp: _uniform,
+    tile.CheckOp: _check,
+    tile.ProgramIdOp: _program_id,
+    tile.ReturnOp: _nothing,
+    tile.SplatOp: _splat,
+}
