@@ -58,6 +58,9 @@ OF_TILE = frozenset(
 class KernelOp(AnyKernelOp):
     """The program of one of `threads` threads of a block, in subgroups of `subgroup`.
 
+    What else there is to it `tile.kernel` says. Barriers, shuffles and uniform values are in no
+    loop or branch in which threads of a block may go different ways.
+
     simt.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 64)"],
         access = ["read", "write"], threads = 64 : i64, subgroup = 32 : i64} {…}
     """
@@ -203,7 +206,8 @@ def _require_access(x: SSAValue, at: SSAValue, mask: SSAValue | None, value: Att
 class LoadOp(IRDLOperation):
     """Elements of a memory, one for each register; where `mask` is false, `pad` (0 if absent).
 
-    %v = simt.load %x[%at] mask %m : memref<?x16xf32>, vector<4xindex> -> vector<4xf32>
+    %v = simt.load %x[%at] mask %m : vector<4xi1>
+         : memref<?x16xf32>, vector<4xindex> -> vector<4xf32>
     """
 
     name = "simt.load"
@@ -242,7 +246,8 @@ class LoadOp(IRDLOperation):
 class StoreOp(IRDLOperation):
     """Store registers; where `mask` is false, nothing. No two threads may meet in one element.
 
-    simt.store %v, %x[%at] mask %m : vector<4xf32>, memref<?x16xf32>, vector<4xindex>
+    simt.store %v, %x[%at] mask %m : vector<4xi1>
+        : vector<4xf32>, memref<?x16xf32>, vector<4xindex>
     """
 
     name = "simt.store"
@@ -282,7 +287,7 @@ class BarrierOp(IRDLOperation):
 class ShuffleOp(IRDLOperation):
     """What the thread whose number differs in the bits `xor` holds; both are in one subgroup.
 
-    %y = simt.shuffle %x {xor = 4 : i64} : vector<2xf32>
+    %y = simt.shuffle %x {xor = 4 : i64} : (vector<2xf32>) -> vector<2xf32>
     """
 
     name = "simt.shuffle"

@@ -167,13 +167,7 @@ def _extent(text: str) -> Dim:
 
 
 class AnyKernelOp(IRDLOperation):
-    """What every level calls a kernel. Block arguments: memrefs, then one index a symbol.
-
-    `grid` has up to three extents over `symbols`; the symbol `workers` is the number of programs
-    that run at once. `access` says for each memref: read, write or update. `aliases` lists pairs
-    of memrefs that may be the same memory (an in-place result). `schedule` is what it was built
-    with and `work` what it does, for people and benchmarks: they change nothing of its meaning.
-    """
+    """What every level calls a kernel; `tile.kernel` says what its properties are."""
 
     sym_name = prop_def(SymbolNameConstraint())
     symbols = prop_def(ArrayAttr[StringAttr])
@@ -231,7 +225,12 @@ class AnyKernelOp(IRDLOperation):
 
 @irdl_op_definition
 class KernelOp(AnyKernelOp):
-    """One block program, for every point of its grid.
+    """One block program. Block arguments: memrefs, then one index for each of `symbols`.
+
+    `grid` has up to three extents over `symbols`; the symbol `workers` is the number of programs
+    that run at once. `access` says for each memref: read, write or update. `aliases` lists pairs
+    of memrefs that may be the same memory (an in-place result). `schedule` is what it was built
+    with and `work` what it does, for people and benchmarks: they change nothing of its meaning.
 
     tile.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"],
                                    access = ["read", "write"]} {…}

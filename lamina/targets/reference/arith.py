@@ -135,7 +135,7 @@ def _extend_signed(run: Interpreter, op: Any, args: tuple[Any, ...]) -> tuple[An
 
 
 def _bitcast(run: Interpreter, op: Any, args: tuple[Any, ...]) -> tuple[Any]:
-    return (args[0].view(dtype_of(op.results[0].type)),)
+    return (np.asarray(args[0], order="C").view(dtype_of(op.results[0].type))[()],)
 
 
 def _ceildiv(a: Any, b: Any) -> Any:
