@@ -24,6 +24,11 @@ class Element:
     bits: int
 
     @property
+    def register(self) -> str:
+        """The type of a register."""
+        return self.wgsl
+
+    @property
     def floating(self) -> bool:
         """Whether this is a float."""
         return self.wgsl == "f32"

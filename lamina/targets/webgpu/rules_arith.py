@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math as numbers
 import struct
-from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Operation, SSAValue
 
 from lamina.errors import LoweringError
+from lamina.targets.shading.expressions import (
+    FLOAT_TESTS,
+    TESTS,
+    Expression,
+    as_float,
+    called,
+    define_lanes,
+    numbers_of,
+    owner_behind_splats,
+    plain,
+)
 from lamina.targets.webgpu.elements import Element, element
 from lamina.targets.webgpu.functions import EXACT, OPAQUE
 from lamina.targets.webgpu.printer import Printer, Rule, count_of
-
-Expression = Callable[[Printer, Element, tuple[str, ...]], str]
-"""Spells one register of a result, given the element of the first operand and its registers."""
 
 _SUMS: Final = (arith.AddfOp, arith.SubfOp, math.FmaOp)
 _PRODUCTS: Final = (arith.MulfOp, arith.DivfOp)
@@ -25,15 +31,9 @@ _PRODUCTS: Final = (arith.MulfOp, arith.DivfOp)
 
 def elementwise(expression: Expression) -> Rule:
     """Return the rule of an operation that is `expression` in every register."""
-
-    def rule(p: Printer, op: Operation) -> None:
-        kind, (result,) = element(op.operands[0].type), op.results
-        operands = [_operands(p, op, each) for each in op.operands]
-        size = count_of(result)
-        lanes = [each * size if len(each) == 1 else each for each in operands]
-        p.define(result, [expression(p, kind, each) for each in zip(*lanes, strict=True)])
-
-    return rule
+    return lambda p, op: define_lanes(
+        p, op, expression, [_operands(p, op, each) for each in op.operands]
+    )
 
 
 def _operands(p: Printer, op: Operation, value: SSAValue) -> list[str]:
@@ -56,10 +56,10 @@ def _rewritten(op: Operation, value: SSAValue) -> bool:
 
 def _is_special(value: SSAValue) -> bool:
     """Tell whether a constant is one that a sum or product with it is taken for granted."""
-    owner = _behind_splats(value)
+    owner = owner_behind_splats(value)
     if not isinstance(owner, arith.ConstantOp):
         return False
-    return any(number == 0 or not numbers.isfinite(number) for number in _numbers(owner))
+    return any(number == 0 or not numbers.isfinite(number) for number in numbers_of(owner))
 
 
 def _fma(p: Printer, op: math.FmaOp) -> None:
@@ -67,25 +67,16 @@ def _fma(p: Printer, op: math.FmaOp) -> None:
     if exact:
         p.varied.add(EXACT)
         p.functions.add(OPAQUE)
-    elementwise(_plain("fma_exact({0}, {1}, {2})") if exact else _float("fma({0}, {1}, {2})"))(
-        p, op
-    )
+    elementwise(plain("fma_exact({0}, {1}, {2})") if exact else _float("fma({0}, {1}, {2})"))(p, op)
 
 
 def _of_what_is_lost(op: math.FmaOp) -> bool:
     """Tell whether a sum may be all but cancelled: a multiple of a constant is taken off."""
-    owners = [_behind_splats(value) for value in op.operands]
+    owners = [owner_behind_splats(value) for value in op.operands]
     if any(isinstance(owner, arith.NegfOp) for owner in owners):
         return True
     a, b, c = (isinstance(owner, arith.ConstantOp) for owner in owners)
     return (a or b) and not c
-
-
-def _behind_splats(value: SSAValue) -> Any:
-    owner: Any = value.owner
-    while getattr(owner, "name", "") == "tile.splat":
-        owner = owner.operands[0].owner
-    return owner
 
 
 def rounded(p: Printer, kind: Element, text: str) -> str:
@@ -108,14 +99,6 @@ def unsigned(kind: Element, text: str) -> str:
 
 def _float(template: str) -> Expression:
     return lambda p, kind, x: rounded(p, kind, template.format(*x))
-
-
-def _plain(template: str) -> Expression:
-    return lambda p, kind, x: template.format(*x)
-
-
-def _called(function: str) -> Expression:
-    return lambda p, kind, x: p.call(function, *x)
 
 
 def _integer(template: str, boolean: str, wide: str) -> Expression:
@@ -171,7 +154,7 @@ def _extreme(function: str, boolean: str) -> Expression:
 
 def _extreme_unsigned(sign: str) -> Expression:
     # Sign extension keeps the order of unsigned numbers.
-    return _plain(f"select({{1}}, {{0}}, bitcast<u32>({{0}}) {sign} bitcast<u32>({{1}}))")
+    return plain(f"select({{1}}, {{0}}, bitcast<u32>({{0}}) {sign} bitcast<u32>({{1}}))")
 
 
 def _bitcast(p: Printer, op: arith.BitcastOp) -> None:
@@ -194,15 +177,9 @@ def _recast(p: Printer, source: Element, target: Element, x: str) -> str:
 
 def _constant(p: Printer, op: arith.ConstantOp) -> None:
     kind = element(op.result.type)
-    texts = [literal(kind, number) for number in _numbers(op)]
+    texts = [literal(kind, number) for number in numbers_of(op)]
     size = count_of(op.result)
     p.define(op.result, texts * size if len(texts) == 1 else texts)
-
-
-def _numbers(op: arith.ConstantOp) -> list[Any]:
-    if isinstance(op.value, DenseIntOrFPElementsAttr):
-        return list(cast("Any", op.value).get_values())
-    return [cast("Any", op.value).value.data]
 
 
 def literal(kind: Element, number: float) -> str:
@@ -222,48 +199,17 @@ def literal(kind: Element, number: float) -> str:
 
 
 def _float_literal(kind: Element, number: float) -> str:
-    import ml_dtypes
-    import numpy as np
-
-    types: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
-    with np.errstate(over="ignore"):
-        value = np.float32(types[kind.name](number))
+    value = as_float(kind.name, number)
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     exponent = bits >> 23 & 0xFF
     if exponent in (0, 0xFF) and bits & 0x7FFFFFFF:
         return f"bitcast<f32>(0x{bits:08x}u)"
-    return f"{float(value)!r}f"
-
-
-_UNORDERED: Final = "(is_nan({0}) || is_nan({1}))"
-
-_FLOAT_TESTS: Final = (
-    "false",
-    "{0} == {1}",
-    "{0} > {1}",
-    "{0} >= {1}",
-    "{0} < {1}",
-    "{0} <= {1}",
-    "({0} < {1} || {0} > {1})",
-    f"!{_UNORDERED}",
-    f"({_UNORDERED} || {{0}} == {{1}})",
-    f"({_UNORDERED} || {{0}} > {{1}})",
-    f"({_UNORDERED} || {{0}} >= {{1}})",
-    f"({_UNORDERED} || {{0}} < {{1}})",
-    f"({_UNORDERED} || {{0}} <= {{1}})",
-    "!({0} == {1})",
-    _UNORDERED,
-    "true",
-)
-"""By the predicate of `arith.cmpf`."""
+    return f"{value!r}f"
 
 
 def _cmpf(p: Printer, op: arith.CmpfOp) -> None:
     p.functions.add("is_nan")
-    elementwise(_plain(_FLOAT_TESTS[int(op.predicate.value.data)]))(p, op)
-
-
-TESTS: Final = ("==", "!=", "<", "<=", ">", ">=")
+    elementwise(plain(FLOAT_TESTS[int(op.predicate.value.data)]))(p, op)
 
 
 def compare_integers(test: str, *, no_sign: bool) -> Expression:
@@ -303,9 +249,9 @@ _EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
     arith.SubfOp: _float("{0} - {1}"),
     arith.MulfOp: _float("{0} * {1}"),
     arith.DivfOp: _float("{0} / {1}"),
-    arith.NegfOp: _plain("-{0}"),
-    arith.MaximumfOp: _called("max_f32"),
-    arith.MinimumfOp: _called("min_f32"),
+    arith.NegfOp: plain("-{0}"),
+    arith.MaximumfOp: called("max_f32"),
+    arith.MinimumfOp: called("min_f32"),
     arith.AddiOp: _integer("{0} + {1}", "({0} != {1})", "add_i64"),
     arith.SubiOp: _integer("{0} - {1}", "({0} != {1})", "sub_i64"),
     arith.MuliOp: _integer("{0} * {1}", "({0} && {1})", "mul_i64"),
@@ -325,13 +271,13 @@ _EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
     arith.MinSIOp: _extreme("min", "({0} && {1})"),
     arith.MaxUIOp: _extreme_unsigned(">"),
     arith.MinUIOp: _extreme_unsigned("<"),
-    math.AbsFOp: _plain("abs({0})"),
+    math.AbsFOp: plain("abs({0})"),
     math.SqrtOp: _float("sqrt({0})"),
-    math.FloorOp: _plain("floor({0})"),
-    math.CeilOp: _plain("ceil({0})"),
-    math.TruncOp: _plain("trunc({0})"),
-    math.RoundEvenOp: _plain("round({0})"),
-    math.CopySignOp: _called("copy_sign"),
+    math.FloorOp: plain("floor({0})"),
+    math.CeilOp: plain("ceil({0})"),
+    math.TruncOp: plain("trunc({0})"),
+    math.RoundEvenOp: plain("round({0})"),
+    math.CopySignOp: called("copy_sign"),
 }
 
 RULES: Final[dict[type[Operation], Rule]] = {

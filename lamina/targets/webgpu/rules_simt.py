@@ -1,15 +1,15 @@
-"""Memory, threads and control flow in WGSL."""
+"""Memory and threads in WGSL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Operation
 
-from lamina.dialects import simt, tile
+from lamina.dialects import simt
+from lamina.targets.shading import control
 from lamina.targets.webgpu.elements import Element, element
 from lamina.targets.webgpu.printer import Memory, Printer, Rule
 from lamina.targets.webgpu.rules_arith import literal, unsigned
@@ -29,14 +29,6 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
     wgsl = "u32" if held.wgsl == "bool" else held.wgsl
     p.declarations.append(f"var<workgroup> {name}: array<{wgsl}, {size}>;")
     p.memories[op.y] = Memory(name, held, shared=True)
-
-
-def _extent(p: Printer, op: simt.ExtentOp) -> None:
-    p.set(op.n, [p.memories[op.x].extents[op.dim.value.data]])
-
-
-def _stride(p: Printer, op: simt.StrideOp) -> None:
-    p.set(op.n, [p.memories[op.x].strides[op.dim.value.data]])
 
 
 def _load(p: Printer, op: simt.LoadOp) -> None:
@@ -138,15 +130,6 @@ def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
     p.define(op.y, texts)
 
 
-def _pick(p: Printer, op: simt.PickOp) -> None:
-    registers = p.registers(op.x)
-    p.set(op.y, [registers[r] for r in tile.values(op.at)])
-
-
-def _join(p: Printer, op: simt.JoinOp) -> None:
-    p.set(op.y, [each for x in op.xs for each in p.registers(x)])
-
-
 def _uniform(p: Printer, op: simt.UniformOp) -> None:
     kind = element(op.x.type).wgsl
     shared, carried = f"shared_{p.fresh()}", "u32" if kind == "bool" else kind
@@ -159,63 +142,14 @@ def _uniform(p: Printer, op: simt.UniformOp) -> None:
     p.define(op.y, [f"({loaded} != 0u)" if kind == "bool" else loaded])
 
 
-def _for(p: Printer, op: scf.ForOp) -> None:
-    counter, *carried = op.body.block.args
-    names = [
-        p.variables(y, p.registers(start))
-        for y, start in zip(op.results, op.iter_args, strict=True)
-    ]
-    for value, registers in zip(carried, names, strict=True):
-        p.set(value, registers)
-    i = p.fresh()
-    low, high, step = (p.scalar(x) for x in (op.lb, op.ub, op.step))
-    p.open(f"for (var {i} = {low}; {i} < {high}; {i} += {step})")
-    p.define(counter, [i])
-    p.block(op.body.block)
-    _yield_to(p, names, op.body.block.last_op)
-    p.close()
-
-
-def _if(p: Printer, op: scf.IfOp) -> None:
-    names = [p.variables(y) for y in op.results]
-    p.open(f"if ({p.scalar(op.cond)})")
-    p.block(op.true_region.block)
-    _yield_to(p, names, op.true_region.block.last_op)
-    p.close()
-    if op.false_region.blocks:
-        p.open("else")
-        p.block(op.false_region.block)
-        _yield_to(p, names, op.false_region.block.last_op)
-        p.close()
-    for y, registers in zip(op.results, names, strict=True):
-        p.set(y, registers)
-
-
-def _yield_to(p: Printer, names: Sequence[Sequence[str]], last: Operation | None) -> None:
-    values = last.operands if last is not None else ()
-    texts = [text for value in values for text in p.registers(value)]
-    p.assign([name for each in names for name in each], texts)
-
-
-def _nothing(p: Printer, op: Operation) -> None:
-    """Terminators say nothing by themselves."""
-
-
 RULES: Final[dict[type[Operation], Rule]] = {
+    **control.RULES,
     simt.ThreadIdOp: _thread_id,
     simt.MemoryOp: _memory,
-    simt.ExtentOp: _extent,
-    simt.StrideOp: _stride,
     simt.LoadOp: _load,
     simt.StoreOp: _store,
     simt.BarrierOp: _barrier,
     simt.ShuffleOp: _shuffle,
-    simt.PickOp: _pick,
-    simt.JoinOp: _join,
     simt.UniformOp: _uniform,
-    scf.ForOp: _for,
-    scf.IfOp: _if,
-    scf.YieldOp: _nothing,
-    tile.ReturnOp: _nothing,
 }
 """What threads, memory and control flow become."""

@@ -7,11 +7,11 @@ from typing import Final
 from xdsl.ir import Operation
 
 from lamina.dialects import tile
+from lamina.targets.shading.expressions import TESTS
 from lamina.targets.webgpu.elements import Element, element
 from lamina.targets.webgpu.functions import FAIL
-from lamina.targets.webgpu.printer import Printer, Rule, count_of
+from lamina.targets.webgpu.printer import Printer, Rule
 from lamina.targets.webgpu.rules_arith import (
-    TESTS,
     chosen,
     compare_integers,
     elementwise,
@@ -98,26 +98,16 @@ def _select(p: Printer, op: tile.SelectOp) -> None:
     chosen(p, op.y, op.c, op.a, op.b)
 
 
-def _splat(p: Printer, op: tile.SplatOp) -> None:
-    p.set(op.y, p.registers(op.x) * count_of(op.y))
-
-
 def _check(p: Printer, op: tile.CheckOp) -> None:
     number = p.nodes.number(op.node.data)
     tests = " && ".join(dict.fromkeys(p.registers(op.ok)))
     p.add(f"if (!({tests})) {{ {p.call(FAIL, f'{number}u')}; }}")
 
 
-def _program_id(p: Printer, op: tile.ProgramIdOp) -> None:
-    p.set(op.i, [p.programs[op.dim.value.data]])
-
-
 RULES: Final[dict[type[Operation], Rule]] = {
     tile.CastOp: _cast,
     tile.CompareOp: _compare,
     tile.SelectOp: _select,
-    tile.SplatOp: _splat,
     tile.CheckOp: _check,
-    tile.ProgramIdOp: _program_id,
 }
 """What `tile` has on registers."""
