@@ -84,8 +84,9 @@ def _floats(emitter: Emitter, a: Tile, b: Tile, acc: Tile, places: Contraction) 
     left = LeftOperand(emitter, a, places.a)
     lanes = Lanes(builder, kind, acc.width)
     names = acc.force()
+    order = _order(left.owners(), places.b)
     for step in range(places.steps):
-        for part in range(places.parts):
+        for part in order:
             x = left.lanes(part, step)
             y = gather(builder, b, places.b[part, :, step])
             total = (
@@ -98,6 +99,18 @@ def _floats(emitter: Emitter, a: Tile, b: Tile, acc: Tile, places: Contraction) 
                 narrow_half(lanes.to(acc.element), total, native=native) if half else total
             )
     return names
+
+
+def _order(owners: list[int], right: Index) -> list[int]:
+    """Return the parts in an order in which few operands are needed at once.
+
+    Those of the side that has fewer stay in registers while the others pass by, one at a time.
+    """
+    columns = [part.tobytes() for part in right]
+    first = {column: part for part, column in reversed([*enumerate(columns)])}
+    if len({*owners}) >= len(first):
+        return [*range(len(owners))]
+    return sorted(range(len(owners)), key=lambda part: first[columns[part]])
 
 
 def _converted(emitter: Emitter, x: Tile, kind: Element) -> Tile:
