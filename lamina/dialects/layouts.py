@@ -154,6 +154,74 @@ def blocked(shape: Sequence[int], threads: int) -> Layout:
     return Layout(_merged(held), _merged(kept))
 
 
+SUBGROUP = 32
+"""The threads that hold a fragment of a matrix unit."""
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The layouts of a product `[m, k] [k, n]` of fragments of 16 × k, k × 8 and 16 × 8 elements.
+
+    `rows` by `columns` subgroups share the product; a thread's run of columns of K has `run`
+    elements, so that a fragment has 8 · run of them.
+    """
+
+    m: int
+    n: int
+    k: int
+    run: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(m: int, n: int, k: int, bits: int, threads: int) -> Fragments | None:
+        """Return how `threads` threads multiply elements of so many bits; None if they cannot."""
+        run = 32 // bits
+        if not m or m % 16 or n % 8 or k % (8 * run) or threads % SUBGROUP:
+            return None
+        subgroups = threads // SUBGROUP
+        ways = [
+            (rows, subgroups // rows)
+            for rows in range(1, subgroups + 1)
+            if subgroups % rows == 0 and m // 16 % rows == 0 and n // 8 % (subgroups // rows) == 0
+        ]
+        if not ways:
+            return None
+        # What is read of both operands is least where a subgroup's part is nearly square.
+        rows, columns = min(ways, key=lambda way: m // way[0] + n // way[1])
+        return Fragments(m, n, k, run, rows, columns)
+
+    def left(self, row: int, column: int) -> Layout:
+        """Return where the left operand lies, given the weights of its dimensions."""
+        threads = [(4, self.run * column), (8, row), (self.columns, 0), (self.rows, 16 * row)]
+        registers = [
+            *((self.run, column), (2, 8 * row), (2, 4 * self.run * column)),
+            (self.m // (16 * self.rows), 16 * self.rows * row),
+            (self.k // (8 * self.run), 8 * self.run * column),
+        ]
+        return Layout(_merged(threads), _merged(registers))
+
+    def right(self, row: int, column: int) -> Layout:
+        """Return where the right operand lies; its rows are along K."""
+        threads = [(4, self.run * row), (8, column), (self.columns, 8 * column), (self.rows, 0)]
+        registers = [
+            *((self.run, row), (2, 4 * self.run * row)),
+            (self.n // (8 * self.columns), 8 * self.columns * column),
+            (self.k // (8 * self.run), 8 * self.run * row),
+        ]
+        return Layout(_merged(threads), _merged(registers))
+
+    def sums(self) -> Layout:
+        """Return where the sums lie, numbered row by row."""
+        threads = [(4, 2), (8, self.n), (self.columns, 8), (self.rows, 16 * self.n)]
+        registers = [
+            *((2, 1), (2, 8 * self.n)),
+            (self.n // (8 * self.columns), 8 * self.columns),
+            (self.m // (16 * self.rows), 16 * self.rows * self.n),
+        ]
+        return Layout(_merged(threads), _merged(registers))
+
+
 def _largest_divisor(n: int, most: int) -> int:
     """Return the largest divisor of `n` up to `most`, a power of two where that loses nothing."""
     if n == 0:

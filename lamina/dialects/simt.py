@@ -15,14 +15,19 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     DenseArrayBase,
+    Float16Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
     MemRefType,
     StringAttr,
     VectorType,
+    f32,
     i1,
+    i8,
+    i32,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (
@@ -375,6 +380,57 @@ class JoinOp(IRDLOperation):
 
 
 @irdl_op_definition
+class MultiplyAccumulateOp(IRDLOperation):
+    """`c + a b` of matrices that the 32 threads of a subgroup hold together, on a matrix unit.
+
+    `a` is 16 × k, `b` k × 8 and `c` 16 × 8, with k = 16 of 16-bit floats and sums in f32, or 32
+    of 8-bit integers and sums in i32; `unsigned` says of a and b whether they are. Thread t holds
+    of `a` the rows t / 4 and 8 more, of `b` the column t / 4, of each a run of k / 8 columns of K
+    from t % 4 · k / 8 on and another k / 2 further; of `c` the rows of its `a`, and two columns
+    from t % 4 · 2 on. Registers go along the run, then to the other row, then to the other run.
+
+    %d = simt.multiply_accumulate %a, %b, %c
+         : (vector<8xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    """
+
+    name = "simt.multiply_accumulate"
+
+    a = operand_def(VectorType)
+    b = operand_def(VectorType)
+    c = operand_def(VectorType)
+    unsigned = opt_prop_def(DenseArrayBase)
+    y = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$a `,` $b `,` $c attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, unsigned: Sequence[int] = ()) -> None:
+        super().__init__(
+            operands=[a, b, c],
+            properties={"unsigned": ints(unsigned)} if any(unsigned) else {},
+            result_types=[c.type],
+        )
+
+    @property
+    def depth(self) -> int:
+        """The columns of K."""
+        return 2 * shape_of(self.a.type)[0]
+
+    def verify_(self) -> None:
+        """Check element types and numbers of registers."""
+        kind = element_of(self.a.type)
+        bits = getattr(kind, "bitwidth", 0)
+        sums = f32 if isinstance(kind, Float16Type | BFloat16Type) else i32
+        require(bits == 16 if sums == f32 else kind == i8, f"matrices of {kind}")
+        run = 32 // bits
+        expected = [vector(kind, (4 * run,)), vector(kind, (2 * run,)), vector(sums, (4,))]
+        found = [self.a.type, self.b.type, self.c.type]
+        require(found == expected, f"matrices in {found}, expected {expected}")
+        require(self.y.type == self.c.type, "sums change their type")
+
+
+@irdl_op_definition
 class UniformOp(IRDLOperation):
     """A scalar that is known to be the same in all threads of the block.
 
@@ -404,6 +460,7 @@ OPS: list[type[Operation]] = [
     KernelOp,
     LoadOp,
     MemoryOp,
+    MultiplyAccumulateOp,
     PickOp,
     ShuffleOp,
     StoreOp,

@@ -9,14 +9,36 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, VectorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IntegerAttr,
+    ModuleOp,
+    VectorType,
+    bf16,
+    f16,
+    f32,
+    i8,
+    i32,
+)
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import tile
-from lamina.dialects.layouts import LAYOUT, Layout, LayoutAttr, blocked, row_strides, spread
-from lamina.dialects.tile import shape_of, values
+from lamina.dialects.layouts import (
+    LAYOUT,
+    Fragments,
+    Layout,
+    LayoutAttr,
+    blocked,
+    row_strides,
+    spread,
+)
+from lamina.dialects.tile import element_of, shape_of, values
 from lamina.errors import InputError
+
+
+FRAGMENTS = "tile.fragments"
+"""Marks a product that matrix units make, with the threads that share it."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +47,15 @@ class ChooseLayoutsPass(ModulePass):
 
     A sum of products is spread so that a thread's registers span rows and columns; what is
     computed element by element lies as its operand does, and what is loaded lies as it is wanted.
-    The rest is spread so that neighbouring threads hold neighbouring elements.
+    The rest is spread so that neighbouring threads hold neighbouring elements. With `fragments`,
+    products of 16-bit floats and 8-bit integers lie as the matrix units of subgroups of 32 threads
+    have them, where their sizes allow it.
     """
 
     name = "choose-layouts"
 
     threads: int = 64
+    fragments: bool = False
 
     def __post_init__(self) -> None:
         """Check the option."""
@@ -41,14 +66,15 @@ class ChooseLayoutsPass(ModulePass):
         """Annotate the module's kernels in place."""
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
-                _Chooser(self.threads).kernel(kernel)
+                _Chooser(self.threads, fragments=self.fragments).kernel(kernel)
 
 
 class _Chooser:
     """What is settled so far, and what users of values would like."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, *, fragments: bool) -> None:
         self._threads = threads
+        self._fragments = fragments
         self._fixed: dict[SSAValue, Layout] = {}
         self._wanted: dict[SSAValue, Layout] = {}
 
@@ -88,11 +114,16 @@ class _Chooser:
                         assert end is not None
                         self._same(zip(end.operands, op.results, strict=True))
             elif isinstance(op, tile.DotOp):
-                shape = shape_of(op.acc.type)
-                layout = self._fixed.setdefault(op.acc, blocked(shape, self._threads))
-                self._fixed.setdefault(op.y, layout)
+                self._settle_sums(op)
             elif is_elementwise(op) or isinstance(op, tile.ReshapeOp):
                 self._same((x, y) for x in op.operands for y in op.results)
+
+    def _settle_sums(self, op: tile.DotOp) -> None:
+        found = fragments_of(op, self._threads) if self._fragments else None
+        layout = found.sums() if found else blocked(shape_of(op.acc.type), self._threads)
+        if self._fixed.setdefault(op.acc, layout) == layout and found:
+            op.attributes[FRAGMENTS] = IntegerAttr(self._threads, 64)
+        self._fixed.setdefault(op.y, self._fixed[op.acc])
 
     def _same(self, pairs: Any) -> None:
         for x, y in pairs:
@@ -158,8 +189,32 @@ def transpose_source(op: tile.TransposeOp, layout: Layout) -> Layout | None:
     )
 
 
+def fragments_of(op: tile.DotOp, threads: int) -> Fragments | None:
+    """Return how matrix units make a product; None where it is none of two matrices they take."""
+    a, b, kind = shape_of(op.a.type), shape_of(op.b.type), element_of(op.a.type)
+    contract, sums = tile.pairs(op.contract), element_of(op.acc.type)
+    known = (kind in (f16, bf16) and sums == f32) or (kind == i8 and sums == i32)
+    if not known or len(a) != 2 or len(b) != 2 or len(contract) != 1 or op.batch is not None:
+        return None
+    ((i, j),) = contract
+    bits = 8 if kind == i8 else 16
+    return Fragments.of(a[1 - i], b[1 - j], a[i], bits, threads)
+
+
+def fragment_sources(op: tile.DotOp, fragments: Fragments) -> tuple[Layout, Layout]:
+    """Return where the operands of matrix units lie."""
+    ((i, j),) = tile.pairs(op.contract)
+    a, b = row_strides(shape_of(op.a.type)), row_strides(shape_of(op.b.type))
+    return fragments.left(a[1 - i], a[i]), fragments.right(b[j], b[1 - j])
+
+
 def dot_sources(op: tile.DotOp, layout: Layout) -> tuple[Layout | None, Layout | None]:
     """Return where the operands should lie: a thread has what its sums need, all of it."""
+    threads = op.attributes.get(FRAGMENTS)
+    if isinstance(threads, IntegerAttr):
+        found = fragments_of(op, threads.value.data)
+        assert found is not None
+        return fragment_sources(op, found)
     shape = shape_of(op.acc.type)
     contract, batch = tile.pairs(op.contract), tile.pairs(op.batch)
     sources: list[Layout | None] = []

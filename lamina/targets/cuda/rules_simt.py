@@ -183,6 +183,44 @@ def _join(p: Printer, op: simt.JoinOp) -> None:
     p.set(op.y, p.joined(parts, element(op.y.type), len(parts)))
 
 
+def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
+    """Print a product of fragments, whose registers LLVM takes in words of 32 bits."""
+    kind = element(op.a.type)
+    no_sign = values(op.unsigned) or (0, 0)
+    if kind.bits == 8:
+        letters = ["us"[not each] + "8" for each in no_sign]
+        name = f"m16n8k32.row.col.{letters[0] if letters[0] == letters[1] else '.'.join(letters)}"
+    else:
+        name = f"m16n8k16.row.col.{'f32.f32' if kind.name == 'f16' else 'bf16'}"
+    sums = element(op.c.type)
+    word = "<2 x half>" if kind.name == "f16" else "i32"
+    words = [(word, each) for x in (op.a, op.b) for each in _words(p, x, word)]
+    result = f"{{ {', '.join([sums.llvm] * 4)} }}"
+    given = [*words, *((sums.llvm, each) for each in p.elements(op.c))]
+    found = p.call(f"llvm.nvvm.mma.{name}", result, *given)
+    parts = [p.emit(f"extractvalue {result} {found}, {n}") for n in range(4)]
+    p.set(op.y, p.joined(parts, sums, 4))
+
+
+def _words(p: Printer, value: SSAValue, type: str) -> list[str]:
+    """Return the registers of a value in words of 32 bits."""
+    kind, count = element(value.type), count_of(value.type)
+    each = 32 // kind.bits
+    if type != "i32":
+        return [
+            p.emit(
+                f"shufflevector {p.typed(value)}, {kind.of(count)} poison, "
+                f"<{each} x i32> <{', '.join(f'i32 {n + r}' for r in range(each))}>"
+            )
+            for n in range(0, count, each)
+        ]
+    packed = p.emit(f"bitcast {p.typed(value)} to <{count // each} x i32>")
+    return [
+        p.emit(f"extractelement <{count // each} x i32> {packed}, i32 {n}")
+        for n in range(count // each)
+    ]
+
+
 def _splat(p: Printer, op: tile.SplatOp) -> None:
     type, count = llvm_type(op.y.type), count_of(op.y.type)
     first = p.emit(f"insertelement {type} poison, {p.typed(op.x)}, i32 0")
@@ -270,6 +308,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.JoinOp: _join,
     simt.LoadOp: _load,
     simt.MemoryOp: _memory,
+    simt.MultiplyAccumulateOp: _multiply,
     simt.PickOp: _pick,
     simt.ShuffleOp: _shuffle,
     simt.StoreOp: _store,

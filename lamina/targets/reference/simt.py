@@ -15,6 +15,7 @@ from xdsl.dialects import scf as scf_ops
 from xdsl.ir import Operation
 
 from lamina.dialects import simt, tile
+from lamina.dialects.layouts import SUBGROUP, Fragments, Layout
 from lamina.dialects.tile import WORKERS
 from lamina.errors import LaminaError
 from lamina.targets.reference import arith, math, numerics, scf
@@ -221,6 +222,26 @@ def _columns(x: Any) -> Array:
     return x if np.ndim(x) > 1 else np.reshape(x, (-1, 1))
 
 
+def _multiply(run: ThreadBlock, op: simt.MultiplyAccumulateOp, args: Args) -> tuple[Any]:
+    how = Fragments.of(16, 8, op.depth, 64 // op.depth * 4, SUBGROUP)
+    assert how is not None
+    a, b, c = (np.broadcast_to(x, (len(run.threads), x.shape[1])) for x in args)
+    no_sign = tile.values(op.unsigned) or (0, 0)
+    left = _matrix(numerics.unsigned(a) if no_sign[0] else a, how.left(how.k, 1), (16, how.k))
+    right = _matrix(numerics.unsigned(b) if no_sign[1] else b, how.right(8, 1), (how.k, 8))
+    total = left @ right + _matrix(c, how.sums(), (16, 8))
+    flat = total.reshape(len(total), -1)[:, how.sums().table(SUBGROUP)]
+    return (flat.reshape(c.shape).astype(c.dtype),)
+
+
+def _matrix(x: Array, layout: Layout, shape: tuple[int, int]) -> Array:
+    """Return the matrix of each subgroup from its threads' registers, exact enough to add in."""
+    wide = np.int64 if x.dtype.kind in "iu" else np.float64
+    matrix = np.zeros((len(x) // SUBGROUP, shape[0] * shape[1]), wide)
+    matrix[:, layout.table(SUBGROUP)] = x.reshape(-1, SUBGROUP, x.shape[1]).astype(wide)
+    return matrix.reshape(-1, *shape)
+
+
 def _uniform(run: ThreadBlock, op: simt.UniformOp, args: Args) -> tuple[Any]:
     return (run.steady(op, args[0]),)
 
@@ -259,6 +280,7 @@ MEANINGS: dict[type[Operation], Meaning] = cast(
         simt.LoadOp: _load,
         simt.StoreOp: _store,
         simt.BarrierOp: _barrier,
+        simt.MultiplyAccumulateOp: _multiply,
         simt.ShuffleOp: _shuffle,
         simt.PickOp: _pick,
         simt.JoinOp: _join,
