@@ -16,7 +16,7 @@ class Element:
     """An element type: its name in the IR, the WGSL type of a register, and its bits in memory.
 
     Integers narrower than 32 bits are held sign-extended, 16-bit floats as the f32 of equal value,
-    and 64-bit integers in 32 bits, with a check that they fit.
+    64-bit integers as their lower and upper half, and an index, which is below 2^31, in 32 bits.
     """
 
     name: str
@@ -40,8 +40,13 @@ class Element:
 
     @property
     def wide(self) -> bool:
-        """Whether this is a 64-bit integer of data, which has to fit in 32 bits."""
-        return self.name == "i64"
+        """Whether a register is two halves."""
+        return self.wgsl == PAIR
+
+    @property
+    def shared(self) -> str:
+        """The WGSL type of what threads exchange."""
+        return "u32" if self.wgsl == "bool" else self.wgsl
 
     @property
     def zero(self) -> str:
@@ -49,7 +54,10 @@ class Element:
         return ZEROS[self.wgsl]
 
 
-ZEROS: Final = {"f32": "0.0f", "i32": "0i", "bool": "false"}
+PAIR: Final = "vec2<u32>"
+"""The two halves of a 64-bit integer."""
+
+ZEROS: Final = {"f32": "0.0f", "i32": "0i", "bool": "false", PAIR: f"{PAIR}()"}
 
 ELEMENTS: Final = {
     each.name: each
@@ -58,7 +66,7 @@ ELEMENTS: Final = {
         Element("i8", "i32", 8),
         Element("i16", "i32", 16),
         Element("i32", "i32", 32),
-        Element("i64", "i32", 64),
+        Element("i64", PAIR, 64),
         Element("index", "i32", 64),
         Element("f16", "f32", 16),
         Element("bf16", "f32", 16),

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from lamina.targets.webgpu import pairs
+from lamina.targets.webgpu.elements import ELEMENTS
+
 OPAQUE: Final = "opaque"
 """Hides where a float comes from: sums and products are rewritten as if they were of reals."""
 
@@ -17,6 +20,7 @@ FAIL: Final = "fail"
 """Sets the error word, once."""
 
 _TEXTS: Final[dict[str, str]] = {
+    **pairs.TEXTS,
     OPAQUE: """fn opaque(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ bitcast<u32>(words.w[0].x));
 }""",
@@ -86,11 +90,6 @@ _TEXTS: Final[dict[str, str]] = {
     "to_small": """fn to_small(x: f32, low: f32, high: f32) -> i32 {
   return i32(select(clamp(round(x), low, high), 0.0f, is_nan(x)));
 }""",
-    "to_i64": """fn to_i64(x: f32) -> i32 {
-  let r = round(x);
-  if (r >= 2147483648.0f || r < -2147483648.0f) { too_wide(); }
-  return to_i32(x);
-}""",
     "sticky_u32": """fn sticky_u32(x: u32) -> f32 {
   return f32((x & 0xffffff00u) | select(0u, 0x100u, (x & 0xffu) != 0u));
 }""",
@@ -133,41 +132,10 @@ _TEXTS: Final[dict[str, str]] = {
     "shift_right_u": """fn shift_right_u(a: u32, b: i32, bits: u32) -> u32 {
   return select(0u, a >> (bitcast<u32>(b) & 31u), bitcast<u32>(b) < bits);
 }""",
-    "add_i64": """fn add_i64(a: i32, b: i32) -> i32 {
-  let r = a + b;
-  if (((a ^ r) & (b ^ r)) < 0i) { too_wide(); }
-  return r;
-}""",
-    "sub_i64": """fn sub_i64(a: i32, b: i32) -> i32 {
-  let r = a - b;
-  if (((a ^ b) & (a ^ r)) < 0i) { too_wide(); }
-  return r;
-}""",
-    "mul_i64": """fn mul_i64(a: i32, b: i32) -> i32 {
-  let r = a * b;
-  let low = bitcast<i32>(0x80000000u);
-  if ((a == -1i && b == low) || (a != 0i && a != -1i && div_s(r, a) != b)) { too_wide(); }
-  return r;
-}""",
-    "shift_left_i64": """fn shift_left_i64(a: i32, b: i32) -> i32 {
-  let r = shift_left(a, b, 32u);
-  if (bitcast<u32>(b) < 64u && a != 0i && (bitcast<u32>(b) > 31u || shift_right(r, b, 32u) != a)) {
-    too_wide();
-  }
-  return r;
-}""",
-    "no_sign": """fn no_sign(a: i32) -> i32 {
-  if (a < 0i) { too_wide(); }
-  return a;
-}""",
-    "from_i64": """fn from_i64(low: u32, high: u32) -> i32 {
-  let a = bitcast<i32>(low);
-  if (bitcast<i32>(high) != (a >> 31u)) { too_wide(); }
-  return a;
-}""",
 }
 
 _NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    **pairs.NEEDS,
     "max_f32": ("is_nan",),
     "min_f32": ("is_nan",),
     "round_f16": ("to_f16", "from_f16"),
@@ -176,18 +144,10 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "to_i32": ("is_nan",),
     "to_u32": ("is_nan",),
     "to_small": ("is_nan",),
-    "to_i64": ("to_i32", "too_wide"),
     "to_bf16_i32": ("sticky_u32", "round_bf16"),
     "to_bf16_u32": ("sticky_u32", "round_bf16"),
     "floor_div": ("div_s",),
     "ceil_div": ("div_s",),
-    "too_wide": (FAIL,),
-    "add_i64": ("too_wide",),
-    "sub_i64": ("too_wide",),
-    "mul_i64": ("div_s", "too_wide"),
-    "shift_left_i64": ("shift_left", "shift_right", "too_wide"),
-    "no_sign": ("too_wide",),
-    "from_i64": ("too_wide",),
 }
 
 
@@ -205,10 +165,8 @@ def with_needed(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def text_of(name: str, too_wide: int) -> str:
-    """Return a function; `too_wide` is the number of the node that a 64-bit integer fails as."""
-    if name == "too_wide":
-        return f"fn too_wide() {{ fail({too_wide}u); }}"
+def text_of(name: str) -> str:
+    """Return the text of a function."""
     return _TEXTS[name]
 
 
@@ -239,7 +197,7 @@ _EXACT_TEXT: Final = """fn fma_exact(a: f32, b: f32, c: f32) -> f32 {
 
 
 def varied_text(name: str, threads: int, ability: Ability) -> str:
-    """Return a function whose text depends on the device: `fma_exact`, or `shuffle_<type>`.
+    """Return a function whose text depends on the device: `fma_exact`, or `shuffle_<element>`.
 
     A shuffle is what the thread whose number differs in the bits `xor` holds. Without subgroups
     it goes through memory that the block's threads share.
@@ -247,15 +205,16 @@ def varied_text(name: str, threads: int, ability: Ability) -> str:
     if name == EXACT:
         plain = "fn fma_exact(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }"
         return plain if ability.fused else _EXACT_TEXT
-    kind = name.removeprefix("shuffle_")
+    element = name.removeprefix("shuffle_")
+    kind, shared = ELEMENTS[element].shared, f"shuffled_{element}"
     head = f"fn {name}(x: {kind}, xor: u32, thread: u32) -> {kind} {{"
     if ability.subgroups:
         return f"{head}\n  return subgroupShuffleXor(x, xor);\n}}"
-    return f"""var<workgroup> shuffled_{kind}: array<{kind}, {threads}>;
+    return f"""var<workgroup> {shared}: array<{kind}, {threads}>;
 {head}
-  shuffled_{kind}[thread] = x;
+  {shared}[thread] = x;
   workgroupBarrier();
-  let y = shuffled_{kind}[thread ^ xor];
+  let y = {shared}[thread ^ xor];
   workgroupBarrier();
   return y;
 }}"""

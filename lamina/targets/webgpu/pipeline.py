@@ -19,9 +19,6 @@ THREADS: Final = 64
 SUBGROUP: Final = 8
 """Threads that exchange values by shuffles: as many as the narrowest adapter has in a subgroup."""
 
-_SCHEDULES: Final = {"lanes": THREADS, "few": THREADS, "written": THREADS}
-"""A row of a tile is a register of each thread: columns are cut for blocks as for vectors."""
-
 KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
@@ -31,9 +28,11 @@ def webgpu_passes(kv: str) -> tuple[ModulePass, ...]:
 
     `kv` is the element type of the pages of keys and values.
     """
+    # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
+    schedule = ScheduleGroupsPass(lanes=THREADS, few=THREADS, written=THREADS)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
-        "groups": (ChooseVariantsPass((1,)), ScheduleGroupsPass(**_SCHEDULES)),
+        "groups": (ChooseVariantsPass((1,)), schedule),
         "plan": (ChooseLayoutsPass(THREADS), LowerTilesPass(THREADS, SUBGROUP)),
     }
     return assemble((*FUSION, *GROUPING, *LOWERING), inserted)

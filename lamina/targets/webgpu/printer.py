@@ -12,10 +12,7 @@ from lamina.targets.shading import printer
 from lamina.targets.shading.printer import Language, NodeTable, Rule, count_of
 from lamina.targets.webgpu.elements import Element, element
 
-__all__ = ["TOO_WIDE", "WGSL", "Memory", "NodeTable", "Printer", "Rule", "count_of"]
-
-TOO_WIDE: Final = "a 64-bit integer, which webgpu holds in 32 bits"
-"""What a value fails as that does not fit."""
+__all__ = ["WGSL", "Memory", "NodeTable", "Printer", "Rule", "count_of"]
 
 WGSL: Final = Language(
     target="webgpu",

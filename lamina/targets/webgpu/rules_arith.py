@@ -21,7 +21,7 @@ from lamina.targets.shading.expressions import (
     owner_behind_splats,
     plain,
 )
-from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.elements import PAIR, Element, element
 from lamina.targets.webgpu.functions import EXACT, OPAQUE
 from lamina.targets.webgpu.printer import Printer, Rule, count_of
 
@@ -102,7 +102,7 @@ def _float(template: str) -> Expression:
 
 
 def _integer(template: str, boolean: str, wide: str) -> Expression:
-    """An operation that wraps: of booleans another one, of 64-bit integers checked."""
+    """An operation that wraps: of booleans another one, of 64-bit integers a function."""
 
     def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
         if kind.wgsl == "bool":
@@ -116,14 +116,14 @@ def _bitwise(template: str, boolean: str) -> Expression:
     return lambda p, kind, x: (boolean if kind.wgsl == "bool" else template).format(*x)
 
 
-def _signed(function: str) -> Expression:
-    return lambda p, kind, x: wrapped(kind, p.call(function, *x))
+def _signed(function: str, wide: str) -> Expression:
+    return lambda p, kind, x: p.call(wide, *x) if kind.wide else wrapped(kind, p.call(function, *x))
 
 
-def _unsigned(function: str) -> Expression:
+def _unsigned(function: str, wide: str) -> Expression:
     def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
         if kind.wide:
-            x = tuple(p.call("no_sign", each) for each in x)
+            return p.call(wide, *x)
         bits = p.call(function, *(unsigned(kind, each) for each in x))
         return wrapped(kind, f"bitcast<i32>({bits})")
 
@@ -137,24 +137,27 @@ def _shift_left(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
 
 
 def _shift_right(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+    if kind.wide:
+        return p.call("shift_right_i64", *x)
     return p.call("shift_right", *x, f"{min(kind.bits, 32)}u")
 
 
 def _shift_right_unsigned(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
-    a = p.call("no_sign", x[0]) if kind.wide else x[0]
-    bits = p.call("shift_right_u", unsigned(kind, a), x[1], f"{min(kind.bits, 32)}u")
+    if kind.wide:
+        return p.call("shift_right_u64", *x)
+    bits = p.call("shift_right_u", unsigned(kind, x[0]), x[1], f"{min(kind.bits, 32)}u")
     return wrapped(kind, f"bitcast<i32>({bits})")
 
 
-def _extreme(function: str, boolean: str) -> Expression:
-    return lambda p, kind, x: (
-        boolean.format(*x) if kind.wgsl == "bool" else f"{function}({', '.join(x)})"
-    )
+def _extreme(test: str, boolean: str, *, no_sign: bool = False) -> Expression:
+    """The first operand if the test holds, else the second."""
 
+    def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+        if kind.wgsl == "bool":
+            return boolean.format(*x)
+        return f"select({x[1]}, {x[0]}, {compare_integers(test, no_sign=no_sign)(p, kind, x)})"
 
-def _extreme_unsigned(sign: str) -> Expression:
-    # Sign extension keeps the order of unsigned numbers.
-    return plain(f"select({{1}}, {{0}}, bitcast<u32>({{0}}) {sign} bitcast<u32>({{1}}))")
+    return spelt
 
 
 def _bitcast(p: Printer, op: arith.BitcastOp) -> None:
@@ -188,13 +191,12 @@ def literal(kind: Element, number: float) -> str:
         return "true" if number else "false"
     if kind.floating:
         return _float_literal(kind, number)
-    whole, bits = int(number), min(kind.bits, 32)
-    if kind.bits == 64:
-        # The least and the largest are what a fold of 64-bit integers begins with.
-        whole = {-(1 << 63): -(1 << 31), (1 << 63) - 1: (1 << 31) - 1}.get(whole, whole)
-        if not -(1 << 31) <= whole < 1 << 31:
-            raise LoweringError(f"webgpu holds {kind.name} in 32 bits, which {whole} does not fit")
+    whole, bits = int(number), kind.bits
     whole = (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+    if kind.wide:
+        return f"{PAIR}({whole & 0xFFFFFFFF}u, {whole >> 32 & 0xFFFFFFFF}u)"
+    if not -(1 << 31) <= whole < 1 << 31:
+        raise LoweringError(f"webgpu has indices of 32 bits, which {whole} does not fit")
     return "bitcast<i32>(0x80000000u)" if whole == -(1 << 31) else f"{whole}i"
 
 
@@ -216,6 +218,8 @@ def compare_integers(test: str, *, no_sign: bool) -> Expression:
     """Return the comparison of integers or booleans by an operator of WGSL."""
 
     def spelt(p: Printer, kind: Element, x: tuple[str, ...]) -> str:
+        if kind.wide:
+            return _compare_pairs(p, test, x, no_sign=no_sign)
         a, b = x
         if kind.wgsl == "bool" and test not in ("==", "!="):
             a, b = (f"select(0u, 1u, {each})" for each in x)
@@ -224,6 +228,15 @@ def compare_integers(test: str, *, no_sign: bool) -> Expression:
         return f"({a} {test} {b})"
 
     return spelt
+
+
+def _compare_pairs(p: Printer, test: str, x: tuple[str, ...], *, no_sign: bool) -> str:
+    a, b = x
+    if test in ("==", "!="):
+        return f"{'all' if test == '==' else 'any'}({a} {test} {b})"
+    below = "below_u64" if no_sign else "below_i64"
+    turned = (b, a) if test in (">", "<=") else (a, b)
+    return f"{'!' if test in ('<=', '>=') else ''}{p.call(below, *turned)}"
 
 
 def _cmpi(p: Printer, op: arith.CmpiOp) -> None:
@@ -255,22 +268,22 @@ _EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
     arith.AddiOp: _integer("{0} + {1}", "({0} != {1})", "add_i64"),
     arith.SubiOp: _integer("{0} - {1}", "({0} != {1})", "sub_i64"),
     arith.MuliOp: _integer("{0} * {1}", "({0} && {1})", "mul_i64"),
-    arith.DivSIOp: _signed("div_s"),
-    arith.DivUIOp: _unsigned("div_u"),
-    arith.RemSIOp: _signed("rem_s"),
-    arith.RemUIOp: _unsigned("rem_u"),
-    arith.FloorDivSIOp: _signed("floor_div"),
-    arith.CeilDivSIOp: _signed("ceil_div"),
+    arith.DivSIOp: _signed("div_s", "div_i64"),
+    arith.DivUIOp: _unsigned("div_u", "div_u64"),
+    arith.RemSIOp: _signed("rem_s", "rem_i64"),
+    arith.RemUIOp: _unsigned("rem_u", "rem_u64"),
+    arith.FloorDivSIOp: _signed("floor_div", "floor_div_i64"),
+    arith.CeilDivSIOp: _signed("ceil_div", "ceil_div_i64"),
     arith.AndIOp: _bitwise("{0} & {1}", "({0} && {1})"),
     arith.OrIOp: _bitwise("{0} | {1}", "({0} || {1})"),
     arith.XOrIOp: _bitwise("{0} ^ {1}", "({0} != {1})"),
     arith.ShLIOp: _shift_left,
     arith.ShRSIOp: _shift_right,
     arith.ShRUIOp: _shift_right_unsigned,
-    arith.MaxSIOp: _extreme("max", "({0} || {1})"),
-    arith.MinSIOp: _extreme("min", "({0} && {1})"),
-    arith.MaxUIOp: _extreme_unsigned(">"),
-    arith.MinUIOp: _extreme_unsigned("<"),
+    arith.MaxSIOp: _extreme(">", "({0} || {1})"),
+    arith.MinSIOp: _extreme("<", "({0} && {1})"),
+    arith.MaxUIOp: _extreme(">", "({0} || {1})", no_sign=True),
+    arith.MinUIOp: _extreme("<", "({0} && {1})", no_sign=True),
     math.AbsFOp: plain("abs({0})"),
     math.SqrtOp: _float("sqrt({0})"),
     math.FloorOp: plain("floor({0})"),

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from lamina.dialects import simt
 from lamina.targets.shading import control
-from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.elements import PAIR, Element, element
 from lamina.targets.webgpu.printer import Memory, Printer, Rule
 from lamina.targets.webgpu.rules_arith import literal, unsigned
 
@@ -26,8 +26,7 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
     kind = cast("MemRefType[Any]", op.y.type)
     held, name = element(kind), f"shared_{p.fresh()}"
     size = max(1, *kind.get_shape())
-    wgsl = "u32" if held.wgsl == "bool" else held.wgsl
-    p.declarations.append(f"var<workgroup> {name}: array<{wgsl}, {size}>;")
+    p.declarations.append(f"var<workgroup> {name}: array<{held.shared}, {size}>;")
     p.memories[op.y] = Memory(name, held, shared=True)
 
 
@@ -49,11 +48,10 @@ def _pad(kind: Element, pad: Attribute | None) -> str:
 def _loaded(p: Printer, memory: Memory, at: str) -> str:
     kind, index = memory.element, _index(memory, at)
     if memory.shared:
-        text = f"{memory.name}[{index}]"
-        return f"({text} != 0u)" if kind.wgsl == "bool" else text
+        return _taken(kind, f"{memory.name}[{index}]")
     if kind.bits == 64:
         low, high = (f"{memory.name}[2u * ({index}){half}]" for half in ("", " + 1u"))
-        return p.call("from_i64", low, high) if kind.wide else f"bitcast<i32>({low})"
+        return f"{PAIR}({low}, {high})" if kind.wide else f"bitcast<i32>({low})"
     if kind.bits == 32:
         return f"bitcast<{kind.wgsl}>({memory.name}[{index}])"
     each = 32 // kind.bits
@@ -87,10 +85,11 @@ def _store(p: Printer, op: simt.StoreOp) -> None:
 def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
     kind, index = memory.element, _index(memory, at)
     if memory.shared:
-        p.add(f"{memory.name}[{index}] = {f'select(0u, 1u, {v})' if kind.wgsl == 'bool' else v};")
+        p.add(f"{memory.name}[{index}] = {_given(kind, v)};")
     elif kind.bits == 64:
-        p.add(f"{memory.name}[2u * ({index})] = bitcast<u32>({v});")
-        p.add(f"{memory.name}[2u * ({index}) + 1u] = bitcast<u32>({v} >> 31u);")
+        low, high = (f"{v}.x", f"{v}.y") if kind.wide else (v, f"({v} >> 31u)")
+        p.add(f"{memory.name}[2u * ({index})] = bitcast<u32>({low});")
+        p.add(f"{memory.name}[2u * ({index}) + 1u] = bitcast<u32>({high});")
     elif kind.bits == 32:
         p.add(f"{memory.name}[{index}] = bitcast<u32>({v});")
     else:
@@ -99,7 +98,7 @@ def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
 
 def _bits(p: Printer, kind: Element, v: str) -> str:
     if kind.wgsl == "bool":
-        return f"select(0u, 1u, {v})"
+        return _given(kind, v)
     return p.call(f"to_{kind.name}", v) if kind.floating else unsigned(kind, v)
 
 
@@ -119,27 +118,30 @@ def _barrier(p: Printer, op: simt.BarrierOp) -> None:
 
 
 def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
-    kind, xor = element(op.x.type).wgsl, op.xor.value.data
-    carried = "u32" if kind == "bool" else kind
-    p.varied.add(f"shuffle_{carried}")
-    texts: list[str] = []
-    for x in p.registers(op.x):
-        given = f"select(0u, 1u, {x})" if kind == "bool" else x
-        text = f"shuffle_{carried}({given}, {xor}u, {THREAD})"
-        texts.append(f"({text} != 0u)" if kind == "bool" else text)
-    p.define(op.y, texts)
+    kind, xor = element(op.x.type), op.xor.value.data
+    name = {"f32": "f32", "i32": "i32", PAIR: "i64", "bool": "i1"}[kind.wgsl]
+    p.varied.add(f"shuffle_{name}")
+    texts = [f"shuffle_{name}({_given(kind, x)}, {xor}u, {THREAD})" for x in p.registers(op.x)]
+    p.define(op.y, [_taken(kind, text) for text in texts])
+
+
+def _given(kind: Element, x: str) -> str:
+    """Return a register as it is exchanged between threads."""
+    return f"select(0u, 1u, {x})" if kind.wgsl == "bool" else x
+
+
+def _taken(kind: Element, text: str) -> str:
+    """Return what was exchanged as a register."""
+    return f"({text} != 0u)" if kind.wgsl == "bool" else text
 
 
 def _uniform(p: Printer, op: simt.UniformOp) -> None:
-    kind = element(op.x.type).wgsl
-    shared, carried = f"shared_{p.fresh()}", "u32" if kind == "bool" else kind
-    p.declarations.append(f"var<workgroup> {shared}: {carried};")
-    x = p.scalar(op.x)
+    kind, shared = element(op.x.type), f"shared_{p.fresh()}"
+    p.declarations.append(f"var<workgroup> {shared}: {kind.shared};")
     p.open(f"if ({THREAD} == 0u)")
-    p.add(f"{shared} = {f'select(0u, 1u, {x})' if kind == 'bool' else x};")
+    p.add(f"{shared} = {_given(kind, p.scalar(op.x))};")
     p.close()
-    loaded = f"workgroupUniformLoad(&{shared})"
-    p.define(op.y, [f"({loaded} != 0u)" if kind == "bool" else loaded])
+    p.define(op.y, [_taken(kind, f"workgroupUniformLoad(&{shared})")])
 
 
 RULES: Final[dict[type[Operation], Rule]] = {

@@ -15,7 +15,7 @@ from lamina.targets.plans.layouts import Layout, layout
 from lamina.targets.webgpu import rules_arith, rules_simt, rules_tile
 from lamina.targets.webgpu.elements import element
 from lamina.targets.webgpu.functions import FAIL, Ability, text_of, varied_text, with_needed
-from lamina.targets.webgpu.printer import TOO_WIDE, Memory, NodeTable, Printer, Rule
+from lamina.targets.webgpu.printer import Memory, NodeTable, Printer, Rule
 
 RULES: Final[dict[type[Operation], Rule]] = {
     **rules_arith.RULES,
@@ -102,10 +102,9 @@ class _Emission:
     def _text(self, memories: Sequence[Memory]) -> KernelText:
         kernel, p = self._kernel, self._printer
         functions = with_needed(p.functions)
-        wide = p.nodes.number(TOO_WIDE) if "too_wide" in functions else 0
         checks = FAIL in functions
         before = [*self._bindings(memories, checks=checks), *p.declarations]
-        texts = ["\n".join(before), *(text_of(each, wide) for each in functions)]
+        texts = ["\n".join(before), *map(text_of, functions)]
         return KernelText(
             name=kernel.sym_name.data,
             before="\n\n".join(texts),
