@@ -1,0 +1,162 @@
+"""Kernels with one thing broken: each has to be caught, by a fault or by its numbers."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import compiled_kernels
+import ml_dtypes
+import numpy as np
+import pytest
+from launching import launch
+from nvptx import ptx
+
+from lamina.testing.ptx import KernelFault
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+HERE = Path(__file__).parent
+
+
+def softmax(text: str) -> bool:
+    x = np.random.default_rng(1).standard_normal((3, 100)).astype("f4")
+    kernel = "softmax"
+    y = launch(text, 3, 128, x, np.zeros_like(x), np.int32(100), kernel=kernel)[1]
+    e = np.exp(x.astype("f8"))
+    return np.allclose(y, e / e.sum(axis=1, keepdims=True), rtol=1e-4)
+
+
+def gemm(tile: int) -> Callable[[str], bool]:
+    def run(text: str) -> bool:
+        rng = np.random.default_rng(2)
+        m, n, k = 130, 70, 136
+        a, b = rng.standard_normal((m, k)).astype(BF16), rng.standard_normal((n, k)).astype(BF16)
+        sizes = [np.int32(extent) for extent in (m, n, k)]
+        grid = (-(-n // tile), -(-m // tile))
+        arrays = (a.view("u2"), b.view("u2"), np.zeros((m, n), "f4"))
+        c = launch(text, grid, 2 * tile, *arrays, *sizes, shared=384 * tile)[2]
+        return np.allclose(c, a.astype("f8") @ b.astype("f8").T, atol=1e-3)
+
+    return run
+
+
+def histogram(text: str) -> bool:
+    x = np.random.default_rng(3).integers(0, 1 << 20, 1000).astype("u4")
+    out, total = np.zeros(18, "u4"), np.zeros(1, "f4")
+    y = launch(text, 8, 128, x, out, total, 1000, kernel="histogram")[1]
+    return bool((y[:16] == np.bincount(x & 15, minlength=16)).all())
+
+
+def kernel_of(name: str) -> str:
+    """The text of one kernel of the file, with what stands before all of them."""
+    text = (HERE / "nvcc_kernels.ptx").read_text(encoding="utf-8")
+    start = text.index(f".visible .entry {name}(")
+    end = text.find(".visible .entry", start + 1)
+    return text[: text.index(".visible .entry")] + text[start : end if end > 0 else None]
+
+
+KERNELS: dict[str, tuple[Callable[[], str], Callable[[str], bool]]] = {
+    "softmax": (lambda: ptx(compiled_kernels.softmax()), softmax),
+    "gemm": (lambda: ptx(compiled_kernels.gemm()), gemm(64)),
+    "nvcc softmax": (lambda: kernel_of("softmax"), softmax),
+    "nvcc histogram": (lambda: kernel_of("histogram"), histogram),
+    "nvcc gemm": (lambda: (HERE / "nvcc_gemm.ptx").read_text(encoding="utf-8"), gemm(128)),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Which match of a pattern in which kernel becomes what, and how that is to show."""
+
+    kernel: str
+    pattern: str
+    becomes: str
+    caught: str
+    which: int = 0
+
+    def text(self) -> str:
+        text = KERNELS[self.kernel][0]()
+        match = list(re.finditer(self.pattern, text))[self.which]
+        return text[: match.start()] + match.expand(self.becomes) + text[match.end() :]
+
+
+BARRIER = r"(bar|barrier)\.sync\s+0;"
+GUARD = r"@%p\d+ bra\s+\S+;(?=\s+st\.global)"
+SIZE = r"selp\.b32\s+(%r\d+), (%r\d+), 0, %p\d+;"
+WORDS = r"\{%r\d+, %r\d+, %r\d+, %r\d+\}"
+MMA = rf"(mma\S+\s+{WORDS},\s+)\{{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}},\s+\{{(%r\d+), (%r\d+)\}},"
+LOAD = r"(ldmatrix\S+\s+)\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}"
+
+MUTANTS = {
+    "barrier removed between partial sums and their sum": Mutant("softmax", BARRIER, "", "race"),
+    "barrier removed from the pipeline": Mutant("gemm", BARRIER, "", "pending race"),
+    "barrier removed after the maxima": Mutant("nvcc softmax", BARRIER, "", "race", 0),
+    "barrier removed before the sums reuse the maxima": Mutant(
+        "nvcc softmax", BARRIER, "", "race", 1
+    ),
+    "barrier removed after the sums": Mutant("nvcc softmax", BARRIER, "", "race", 2),
+    "barrier removed after clearing the bins": Mutant("nvcc histogram", BARRIER, "", "race", 0),
+    "barrier removed before flushing the bins": Mutant("nvcc histogram", BARRIER, "", "race", 1),
+    "barrier removed from the pipeline of nvcc": Mutant("nvcc gemm", BARRIER, "", "pending race"),
+    "wait weakened by one group": Mutant("gemm", r"wait_group\s+1", "wait_group 2", "pending"),
+    "wait removed": Mutant("gemm", r"cp\.async\.wait_group\s+1;", "", "pending"),
+    "wait weakened in the kernel of nvcc": Mutant(
+        "nvcc gemm", r"wait_group\s+1", "wait_group 3", "pending"
+    ),
+    "commit removed from the first stage": Mutant(
+        "gemm", r"cp\.async\.commit_group;", "", "pending", 0
+    ),
+    "commit removed from the loop": Mutant("gemm", r"cp\.async\.commit_group;", "", "pending", 2),
+    "swizzle broken where tiles are written": Mutant(
+        "gemm", r"xor\.b32(\s+%r\d+), %r\d+, (%r\d+);", r"mov.b32\1, \2;", "numbers race", 0
+    ),
+    "swizzle broken where A is read": Mutant(
+        "gemm", r"xor\.b32(\s+%r\d+), (%r\d+), %r\d+;", r"mov.b32\1, \2;", "numbers", 1
+    ),
+    "swizzle broken where B is read": Mutant(
+        "gemm", r"xor\.b32(\s+%r\d+), (%r\d+), %r\d+;", r"mov.b32\1, \2;", "numbers", 2
+    ),
+    "two stages on one place": Mutant("gemm", r"(%rd\d+)\+8192\]", r"\1]", "race pending"),
+    "the tile of B over that of A": Mutant(
+        "gemm", r"(%rd\d+)\+4096\], \[", r"\1], [", "race pending"
+    ),
+    "fragment registers of A swapped": Mutant(
+        "gemm", MMA, r"\1{\3, \2, \4, \5}, {\6, \7},", "numbers"
+    ),
+    "fragment registers of A swapped across columns": Mutant(
+        "gemm", MMA, r"\1{\2, \5, \4, \3}, {\6, \7},", "numbers", 3
+    ),
+    "fragment registers of B swapped": Mutant(
+        "gemm", MMA, r"\1{\2, \3, \4, \5}, {\7, \6},", "numbers", 1
+    ),
+    "fragment registers of a load swapped": Mutant("gemm", LOAD, r"\1{\2, \4, \3, \5}", "numbers"),
+    "fragment loaded transposed": Mutant("gemm", r"x4\.shared", "x4.trans.shared", "numbers", 2),
+    "bound dropped where rows of C are stored": Mutant(
+        "gemm", GUARD, "", "bounds conflict numbers", 4
+    ),
+    "bound dropped where A is copied": Mutant("gemm", SIZE, r"mov.b32 \1, \2;", "bounds", 0),
+    "bound dropped where B is copied": Mutant("gemm", SIZE, r"mov.b32 \1, \2;", "bounds", 2),
+    "bound dropped from a row": Mutant("softmax", r"@%p1 bra\s+\S+;", "", "numbers bounds", 0),
+    "bound dropped from the bins": Mutant(
+        "nvcc histogram", r"@%p\d+ bra\s+\S+;(?=\s+(cvta|mul\.wide|ld\.param))", "", "bounds"
+    ),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_kernel_itself_is_right(kernel: str) -> None:
+    text, right = KERNELS[kernel]
+    assert right(text())
+
+
+def verdict(mutant: Mutant) -> str:
+    try:
+        right = KERNELS[mutant.kernel][1](mutant.text())
+    except KernelFault as fault:
+        return fault.kind
+    return "nobody noticed" if right else "numbers"
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str) -> None:
+    assert verdict(MUTANTS[name]) in MUTANTS[name].caught.split()
