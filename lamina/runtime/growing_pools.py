@@ -1,9 +1,9 @@
 """Page pools that hold no more pages than steps need, and the executable that works on them."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from lamina.errors import InputError
 from lamina.runtime.pools import allocate_pools, check_pools
 from lamina.targets.base import Array, Executable
 
@@ -13,6 +13,14 @@ class Resident(Protocol):
 
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run once; the next call writes over the outputs."""
+        ...
+
+    def hold(self, states: Mapping[str, Array]) -> None:
+        """Let runs update these arrays."""
+        ...
+
+    def let_go(self) -> None:
+        """Have the states in the arrays that were given, and no longer update them."""
         ...
 
 
@@ -38,25 +46,37 @@ class GrowingPools:
         self._states = executable.signature.states
         self._most = most
         check_pools(self._states, most)
-        self._run, self._pools, self._held = self._hold({}, 0, 1)
+        self._pools, self._held = allocate_pools(self._states, 1), 1
+        self._resident: Resident | None = None
+        if isinstance(executable, Lending):
+            self._resident = executable.session(self._pools)
 
     def run(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
         """Run once; the next call writes over the outputs."""
-        return self._run(inputs)
+        if self._resident is not None:
+            return self._resident.run(inputs)
+        return self._executable(**inputs, **self._pools)
 
     def reach(self, pages: int) -> None:
         """Have pages 0 to `pages` - 1; `InputError` if there is no memory for them."""
         if pages > self._held:
-            size = min(self._most, max(pages, 2 * self._held))
-            self._run, self._pools, self._held = self._hold(self._pools, self._held, size)
+            self._grow(min(self._most, max(pages, 2 * self._held)))
 
-    def _hold(
-        self, former: Mapping[str, Array], held: int, pages: int
-    ) -> tuple[Callable[[Mapping[str, Array]], Mapping[str, Array]], Mapping[str, Array], int]:
-        pools = allocate_pools(self._states, pages)
-        for name, pool in former.items():
-            pools[name][:held] = pool
-        if isinstance(self._executable, Lending):
-            return self._executable.session(pools).run, pools, pages
-        bound = partial(self._executable, **pools)
-        return lambda inputs: bound(**inputs), pools, pages
+    def _grow(self, pages: int) -> None:
+        former, grown = self._pools, allocate_pools(self._states, pages)
+        if self._resident is None:
+            _carry(former, grown)
+        else:
+            self._resident.let_go()
+            _carry(former, grown)
+            try:
+                self._resident.hold(grown)
+            except InputError:
+                self._resident.hold(former)
+                raise
+        self._pools, self._held = grown, pages
+
+
+def _carry(former: Mapping[str, Array], grown: Mapping[str, Array]) -> None:
+    for name, pool in former.items():
+        grown[name][: len(pool)] = pool

@@ -1,6 +1,4 @@
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from lamina.runtime.chunk_size import ChunkSize
 from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
 from lamina.targets.base import Signature
+from lamina.targets.memory import empty
 
 PROMPT = np.random.default_rng(0).integers(0, 64, 150).tolist()
 WHOLE = token_logits(Session(HistoryModel(64), 160, chunk_tokens=1000), PROMPT)
@@ -62,18 +61,34 @@ def test_pages_that_others_were_lent_take_no_memory_before_their_steps() -> None
     assert sizes == [10]
 
 
+class LentMemory:
+    """Has states of its own until it lets go, as a device has; all outputs lie in one place."""
+
+    def __init__(self, model: HistoryModel, states: Mapping[str, np.ndarray]) -> None:
+        self.model, self.place = model, np.empty((64, 64), np.float32)
+        self.hold(states)
+
+    def hold(self, states: Mapping[str, np.ndarray]) -> None:
+        self.states = states
+        self.own = {name: empty(each.shape, each.dtype) for name, each in states.items()}
+        for name, array in states.items():
+            self.own[name][...] = array
+
+    def let_go(self) -> None:
+        for name, array in self.states.items():
+            array[...] = self.own[name]
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        logits = self.model(**inputs, **self.own)["logits"]
+        self.place[: len(logits)] = logits
+        return {"logits": self.place[: len(logits)]}
+
+
 class LendingModel(HistoryModel):
-    """Lends its memory: the outputs of all calls lie in the same place."""
+    """Lends memory to its callers."""
 
-    def session(self, states: Mapping[str, np.ndarray]) -> Any:
-        place = np.empty((64, 64), np.float32)
-
-        def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-            logits = self(**inputs, **states)["logits"]
-            place[: len(logits)] = logits
-            return {"logits": place[: len(logits)]}
-
-        return SimpleNamespace(run=run)
+    def session(self, states: Mapping[str, np.ndarray]) -> LentMemory:
+        return LentMemory(self, states)
 
 
 def test_memory_that_an_executable_lends_is_used_and_left_before_the_next_step() -> None:

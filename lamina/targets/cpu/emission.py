@@ -15,10 +15,11 @@ from lamina.targets.cpu.features import CpuFeatures
 from lamina.targets.cpu.jit import assembly
 from lamina.targets.cpu.kernel_compiler import KernelCompiler
 from lamina.targets.cpu.lowering import ACCEPTS, KernelCode, NodeTable, emit_kernel
-from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
+from lamina.targets.cpu.sections import CODE
 from lamina.targets.cpu.threads import default_threads
 from lamina.targets.module_text import part_of
 from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 
 ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}

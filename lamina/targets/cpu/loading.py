@@ -12,13 +12,14 @@ from lamina.targets.cpu.executable import CpuExecutable, HostRun
 from lamina.targets.cpu.features import LEVELS
 from lamina.targets.cpu.jit import load_objects
 from lamina.targets.cpu.runtime import runtime_under_way
-from lamina.targets.cpu.sections import CODE, HOSTS, PLAN, PREPARE
+from lamina.targets.cpu.sections import CODE
 from lamina.targets.cpu.step import Step
 from lamina.targets.memory import Array, element_dtype
-from lamina.targets.packed import PackedWeights
 from lamina.targets.packing.packed_weights import packed_weights
 from lamina.targets.plans.host_calls import HostFunction, host_functions
+from lamina.targets.plans.loading import check_sections
 from lamina.targets.plans.plan_tables import HostBuffer, HostCall, Plan
+from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 
 
 def load_artifact(
@@ -31,9 +32,9 @@ def load_artifact(
     """
     _check_host(artifact)
     sections = artifact.sections
-    _check_sections(sections, {PLAN, PREPARE, HOSTS})
+    check_sections(artifact, {PLAN, PREPARE, HOSTS})
     plan = Plan.from_bytes(sections[PLAN])
-    _check_sections(sections, {f"{CODE}{name}" for name in plan.kernels})
+    check_sections(artifact, {f"{CODE}{name}" for name in plan.kernels})
     loaded = load_objects([sections[f"{CODE}{name}"] for name in plan.kernels], plan.kernels)
     kernels = [loaded.addresses[name] for name in plan.kernels]
     with runtime_under_way():
@@ -49,19 +50,6 @@ def load_artifact(
         keep=loaded,
         level=artifact.facts["level"],
     )
-
-
-def pack_weights(artifact: Artifact, weights: Mapping[str, Any]) -> PackedWeights:
-    """Return what the artifact's `@prepare` makes of the weights; InputError if one is missing."""
-    _check_sections(artifact.sections, {PLAN, PREPARE})
-    specs = Plan.from_bytes(artifact.sections[PLAN]).packed
-    arrays = packed_weights(specs, artifact.sections[PREPARE], weights)
-    return PackedWeights({spec.name: array for spec, array in zip(specs, arrays, strict=True)})
-
-
-def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
-    if missing := sorted(needed - sections.keys()):
-        raise FormatError(f"the artifact has no section {missing[0]!r}")
 
 
 def _check_host(artifact: Artifact) -> None:

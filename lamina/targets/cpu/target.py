@@ -72,7 +72,7 @@ class CpuTarget(Target):
 
     def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what `@prepare` makes of the weights."""
-        from lamina.targets.cpu.loading import pack_weights
+        from lamina.targets.plans.loading import pack_weights
 
         return pack_weights(artifact, weights)
 

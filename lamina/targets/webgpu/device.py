@@ -102,6 +102,9 @@ class Device:
     def write(self, buffer: Any, array: Array, offset: int = 0) -> None:
         """Write an array's bytes; what fills its last word is 0."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if before := offset % 4:
+            offset -= before
+            data = np.concatenate([self.read(buffer, offset, before), data])
         with errors_said(self):
             for start in range(0, data.size, _CHUNK):
                 part = data[start : start + _CHUNK]
@@ -110,12 +113,13 @@ class Device:
                 self.handle.queue.write_buffer(buffer, offset + start, part)
 
     def read(self, buffer: Any, offset: int, size: int) -> Array:
-        """Return `size` bytes of a buffer; `offset` is of a whole word."""
+        """Return `size` bytes of a buffer from byte `offset` on."""
         if size == 0:
             return np.zeros(0, np.uint8)
+        before = offset % 4
         with errors_said(self):
-            data = self.handle.queue.read_buffer(buffer, offset, _words(size))
-        return np.frombuffer(data, np.uint8)[:size].copy()
+            data = self.handle.queue.read_buffer(buffer, offset - before, _words(before + size))
+        return np.frombuffer(data, np.uint8)[before : before + size].copy()
 
     def pipeline(self, code: str, layout: Any, name: str) -> Any:
         """Return the pipeline of a kernel in WGSL."""

@@ -17,10 +17,11 @@ from lamina.targets.base import Artifact
 from lamina.targets.module_text import part_of
 from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
 from lamina.targets.plans.plan_tables import FIRST_ARRAY, NULL, Plan
+from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.printer import NodeTable
-from lamina.targets.webgpu.sections import HOSTS, KERNELS, PLAN, PREPARE
+from lamina.targets.webgpu.sections import KERNELS
 from lamina.targets.webgpu.wgsl import ACCEPTS, KernelText, emit_kernel
 
 ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lamina.progress import report
-from lamina.targets.base import Array, Executable, Signature, by_name
+from lamina.targets.base import Array, Signature
+from lamina.targets.devices.executable import DeviceExecutable
 from lamina.targets.plans.host_calls import HostFunction
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
+from lamina.targets.plans.plan_tables import Plan
 from lamina.targets.webgpu.compiled_kernels import CompiledKernel
 from lamina.targets.webgpu.device import Device
 from lamina.targets.webgpu.session import WebGpuSession
 
 
-class WebGpuExecutable(Executable):
+class WebGpuExecutable(DeviceExecutable[Any]):
     """Kernels and weights on a device: threads may share it, a call has memory of its own."""
 
     def __init__(
@@ -28,46 +27,9 @@ class WebGpuExecutable(Executable):
         hosts: Sequence[HostFunction] = (),
     ) -> None:
         """Bring the arrays of `plan.packed` to the device."""
-        self._signature = signature
-        self.plan = plan
+        super().__init__(signature, plan, device, packed, hosts)
         self.device = device
         self.kernels = tuple(kernels)
-        self.hosts = tuple(hosts)
-        self.packed: dict[int, Any] = {}
-        self._free: deque[WebGpuSession] = deque()
-        first = FIRST_ARRAY + len(signature.inputs) + len(signature.states)
-        with device.lock:
-            for n, array in enumerate(packed):
-                self.packed[first + n] = device.storage(array.nbytes)
-                device.write(self.packed[first + n], array)
-                report("uploading weights", n + 1, len(packed))
 
-    @property
-    def signature(self) -> Signature:
-        """Inputs, outputs and states."""
-        return self._signature
-
-    def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
-        """Run once: inputs by position or name, states by name (updated in place).
-
-        InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
-        the node at which a value is out of range.
-        """
-        given = by_name(self._signature, args, kwargs)
-        states = {binding.name: given.pop(binding.name) for binding in self._signature.states}
-        try:
-            session = self._free.pop()
-        except IndexError:
-            session = WebGpuSession(self)
-        session.hold(states)
-        try:
-            return session.run(given)
-        finally:
-            session.let_go()
-            self._free.append(session)
-
-    def session(self, states: Mapping[str, Array] | None = None) -> WebGpuSession:
-        """Return a session on these states, for many calls of one thread."""
-        session = WebGpuSession(self)
-        session.hold(dict(states or {}))
-        return session
+    def _new_session(self) -> WebGpuSession:
+        return WebGpuSession(self)

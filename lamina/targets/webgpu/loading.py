@@ -7,15 +7,16 @@ from typing import Any
 
 from lamina.errors import FormatError, TargetUnavailable
 from lamina.targets.base import Artifact
-from lamina.targets.packed import PackedWeights
 from lamina.targets.packing.packed_weights import packed_weights
 from lamina.targets.plans.host_calls import host_functions
+from lamina.targets.plans.loading import check_sections
 from lamina.targets.plans.plan_tables import Plan
+from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.webgpu.compiled_kernels import compile_kernels
 from lamina.targets.webgpu.device import open_device
 from lamina.targets.webgpu.emission import kernels_of
 from lamina.targets.webgpu.executable import WebGpuExecutable
-from lamina.targets.webgpu.sections import HOSTS, KERNELS, PLAN, PREPARE
+from lamina.targets.webgpu.sections import KERNELS
 
 
 def load_artifact(
@@ -27,7 +28,7 @@ def load_artifact(
     FormatError for an artifact that is not whole, and InputError for a weight that is missing.
     """
     sections = artifact.sections
-    _check_sections(sections, {KERNELS, PLAN, PREPARE, HOSTS})
+    check_sections(artifact, {KERNELS, PLAN, PREPARE, HOSTS})
     plan = Plan.from_bytes(sections[PLAN])
     texts = {text.name: text for text in kernels_of(sections[KERNELS])}
     if missing := [name for name in plan.kernels if name not in texts]:
@@ -40,16 +41,3 @@ def load_artifact(
     packed = packed_weights(plan.packed, sections[PREPARE], weights)
     hosts = host_functions(plan, sections[HOSTS])
     return WebGpuExecutable(artifact.signature, plan, device, kernels, packed, hosts)
-
-
-def pack_weights(artifact: Artifact, weights: Mapping[str, Any]) -> PackedWeights:
-    """Return what the artifact's `@prepare` makes of the weights; InputError if one is missing."""
-    _check_sections(artifact.sections, {PLAN, PREPARE})
-    specs = Plan.from_bytes(artifact.sections[PLAN]).packed
-    arrays = packed_weights(specs, artifact.sections[PREPARE], weights)
-    return PackedWeights({spec.name: array for spec, array in zip(specs, arrays, strict=True)})
-
-
-def _check_sections(sections: Mapping[str, bytes], needed: set[str]) -> None:
-    if missing := sorted(needed - sections.keys()):
-        raise FormatError(f"the artifact has no section {missing[0]!r}")

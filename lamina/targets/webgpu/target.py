@@ -64,7 +64,7 @@ class WebGpuTarget(Target):
 
     def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what `@prepare` makes of the weights."""
-        from lamina.targets.webgpu.loading import pack_weights
+        from lamina.targets.plans.loading import pack_weights
 
         return pack_weights(artifact, weights)
 

@@ -1,0 +1,79 @@
+"""Loaded code on a device: weights that stay there, and calls with memory of their own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic
+
+from lamina.errors import TargetUnavailable
+from lamina.progress import report
+from lamina.targets.base import Array, Executable, Signature, by_name
+from lamina.targets.devices.memory import B, DeviceMemory
+from lamina.targets.devices.session import DeviceSession
+from lamina.targets.plans.host_calls import HostFunction
+from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
+
+
+class DeviceExecutable(Executable, Generic[B]):
+    """Kernels and weights on a device: threads may share it, a call has memory of its own."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        plan: Plan,
+        device: DeviceMemory[B],
+        packed: Sequence[Array],
+        hosts: Sequence[HostFunction] = (),
+    ) -> None:
+        """Bring the arrays of `plan.packed` to the device."""
+        self._signature = signature
+        self.plan = plan
+        self.hosts = tuple(hosts)
+        self.packed: dict[int, B] = {}
+        self._free: deque[DeviceSession[B, Any]] = deque()
+        first = FIRST_ARRAY + len(signature.inputs) + len(signature.states)
+        with device.lock:
+            for n, array in enumerate(packed):
+                self.packed[first + n] = device.storage(array.nbytes)
+                device.write(self.packed[first + n], array)
+                report("uploading weights", n + 1, len(packed))
+
+    @property
+    def signature(self) -> Signature:
+        """Inputs, outputs and states."""
+        return self._signature
+
+    def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
+        """Run once: inputs by position or name, states by name (updated in place).
+
+        InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
+        the node at which a value is out of range.
+        """
+        given = by_name(self._signature, args, kwargs)
+        states = {binding.name: given.pop(binding.name) for binding in self._signature.states}
+        try:
+            session = self._free.pop()
+        except IndexError:
+            session = self._new_session()
+        session.hold(states)
+        try:
+            return session.run(given)
+        except TargetUnavailable:
+            # What was on the device is lost, the states with it.
+            session.forget()
+            raise
+        finally:
+            session.let_go()
+            self._free.append(session)
+
+    def session(self, states: Mapping[str, Array] | None = None) -> DeviceSession[B, Any]:
+        """Return a session on these states, for many calls of one thread."""
+        session = self._new_session()
+        session.hold(dict(states or {}))
+        return session
+
+    @abstractmethod
+    def _new_session(self) -> DeviceSession[B, Any]:
+        """Return a session without memory."""
