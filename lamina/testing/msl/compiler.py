@@ -93,7 +93,12 @@ def _machine(compiler: str, folder: Path) -> Path:
 def _call(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_SECONDS, check=False
+            # In the words that are looked for here, whatever language the user has.
+            ["env", "LC_ALL=C", *command],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise MslError(

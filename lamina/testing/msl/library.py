@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -24,7 +24,9 @@ Schedule: TypeAlias = Literal[
 
 SCHEDULES: Final[tuple[Schedule, ...]] = get_args(Schedule)
 Buffer: TypeAlias = "npt.NDArray[Any] | np.generic | bytes"
+Binding: TypeAlias = "tuple[Memory, int] | bytes"
 _SECONDS: Final = 60
+_MOST_MEMORIES: Final = 150
 _KERNEL_FAILED: Final = 3
 
 
@@ -32,14 +34,14 @@ _KERNEL_FAILED: Final = 3
 class Launch:
     """A kernel over `grid` threadgroups of `threads` threads, and what it is bound to.
 
-    `bindings` are memory and an offset in bytes; `threadgroup` are sizes in bytes. `ordered`: all
-    that was launched before is done.
+    `bindings` are memory and an offset in bytes, or at most 4096 bytes that are copied;
+    `threadgroup` are sizes in bytes. `ordered`: all that was launched before is done.
     """
 
     kernel: str
     grid: tuple[int, int, int]
     threads: tuple[int, int, int]
-    bindings: Mapping[int, tuple[Memory, int]]
+    bindings: Mapping[int, Binding]
     threadgroup: Mapping[int, int] = field(default_factory=dict[int, int])
     ordered: bool = True
 
@@ -75,12 +77,13 @@ class Library:
         shared = dict(sizes.items() if isinstance(sizes, Mapping) else enumerate(sizes))
         if unknown := set(given) - set(declared.buffers):
             raise MslError(f"kernel {kernel} has no buffer({min(unknown)}), which is bound")
-        bindings = {index: (_memory(each), 0) for index, each in given.items()}
+        memories = {index: _memory(each) for index, each in given.items()}
+        bindings = {index: (memory, 0) for index, memory in memories.items()}
         launch = Launch(kernel, _three(grid), _three(threads), bindings, shared)
         self.execute([launch], schedule, seed=seed, races=races)
         for index, each in given.items():
             if declared.buffers[index].writable:
-                _take_back(kernel, index, each, bindings[index][0])
+                _take_back(kernel, index, each, memories[index])
 
     def execute(
         self,
@@ -91,16 +94,17 @@ class Library:
         races: bool = True,
         timeout_s: float = _SECONDS,
     ) -> None:
-        """Run launches one after the other in one process; `MslError` as in `run`."""
+        """Run launches one after the other; `MslError` as in `run`, or after `timeout_s`."""
         if schedule not in SCHEDULES:
             raise MslError(f"schedule {schedule!r}: expected {', '.join(SCHEDULES)}")
         for launch in launches:
-            self._refuse(launch)
-        files: dict[int, int] = {}
-        lines = [f"{SCHEDULES.index(schedule)} {seed} {int(races)}"]
-        for launch in launches:
-            lines += self._request(launch, files)
-        self._ask("\n".join((*lines, "")), list(files), timeout_s)
+            self.refuse(launch)
+        for batch in _batches(launches):
+            files: dict[int, int] = {}
+            lines = [f"{SCHEDULES.index(schedule)} {seed} {int(races)}"]
+            for launch in batch:
+                lines += self._request(launch, files)
+            self._ask("\n".join((*lines, "")), list(files), timeout_s)
 
     def kernel(self, name: str) -> Kernel:
         """Return a kernel; `MslError` lists those that there are."""
@@ -108,7 +112,8 @@ class Library:
             raise MslError(f"there is no kernel {name}: the text has {', '.join(self.kernels)}")
         return self.kernels[name]
 
-    def _refuse(self, launch: Launch) -> None:
+    def refuse(self, launch: Launch) -> None:
+        """Raise `MslError` if a launch does not fit its kernel."""
         kernel, name = self.kernel(launch.kernel), launch.kernel
         count = int(np.prod(launch.threads))
         if min(*launch.grid, *launch.threads) < 1:
@@ -132,7 +137,11 @@ class Library:
         taken: list[str] = []
         lines = [f"launch {launch.kernel} {int(launch.ordered)} {sizes}"]
         for index, argument in kernel.buffers.items():
-            memory, offset = launch.bindings[index]
+            bound = launch.bindings[index]
+            if isinstance(bound, bytes):
+                lines.append(f"bytes {index} {len(bound)} {bound.hex()}")
+                continue
+            memory, offset = bound
             if memory.file not in files:
                 files[memory.file] = len(files)
                 taken.append(f"buffer {memory.file} {memory.size}")
@@ -176,6 +185,18 @@ def compile(text: str) -> Library:
     """
     kernels = kernels_of(text)
     return Library(kernels, build(program_of(text, kernels.values())))
+
+
+def _batches(launches: Sequence[Launch]) -> Iterator[Sequence[Launch]]:
+    """Split launches so that each process has no more memories than it takes."""
+    begin, held = 0, set[int]()
+    for n, launch in enumerate(launches):
+        files = {each[0].file for each in launch.bindings.values() if isinstance(each, tuple)}
+        if len(held | files) > _MOST_MEMORIES:
+            yield launches[begin:n]
+            begin, held = n, set[int]()
+        held |= files
+    yield launches[begin:]
 
 
 def _memory(given: Buffer) -> Memory:

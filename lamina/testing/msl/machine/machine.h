@@ -25,7 +25,8 @@ uintptr_t stacks_start();
 bool in_stacks(uintptr_t address);
 void poison_threadgroup_memory();
 int threadgroup_argument(unsigned index, size_t bytes);
-void forget_threadgroup_arguments();
+int constant_argument(unsigned index, size_t bytes);
+void forget_threadgroup_memory();
 
 // races.cpp
 void watch_races(bool wanted);

@@ -34,7 +34,7 @@ void begin() {
   if (!launch.kernel->name) misunderstood();
   launch.arguments = {};
   launch.schedule = Schedule(schedule);
-  forget_threadgroup_arguments();
+  forget_threadgroup_memory();
   for (int i = 0; i < buffer_count; ++i) region(buffers[i]).writable = false;
   begin_launch(after_a_barrier);
 }
@@ -49,6 +49,20 @@ void bind() {
   bound.writable |= writable;
   if (bound.writable) watch(bound);
   launch.arguments.buffers[index] = reinterpret_cast<void*>(bound.start + offset);
+}
+
+// Two digits for each byte.
+void bytes() {
+  unsigned index, byte;
+  size_t size;
+  if (scanf("%u %zu ", &index, &size) != 2 || index >= max_bindings) misunderstood();
+  const Region& given = region(constant_argument(index, size));
+  auto to = reinterpret_cast<unsigned char*>(given.start);
+  for (size_t i = 0; i < size; ++i) {
+    if (scanf("%2x", &byte) != 1) misunderstood();
+    to[i] = byte;
+  }
+  launch.arguments.buffers[index] = to;
 }
 
 void memory() {
@@ -75,6 +89,7 @@ int main() {
     if (!strcmp(word, "buffer")) buffer();
     else if (!strcmp(word, "launch")) begin();
     else if (!strcmp(word, "bind")) bind();
+    else if (!strcmp(word, "bytes")) bytes();
     else if (!strcmp(word, "memory")) memory();
     else if (!strcmp(word, "run")) run(launch, seed);
     else misunderstood();

@@ -13,15 +13,20 @@ namespace {
 constexpr unsigned place_bits = 36;
 constexpr int places = 256;
 constexpr int most_threadgroup_bytes = 32768;
-constexpr unsigned most_declared = 512;
+constexpr int most_constant_bytes = 4096;
+constexpr unsigned most_declared = 4096;
+constexpr int most_variables = 32;
 
 Region regions[places];
 int taken = 1;  // Place 0 holds the threads' stacks.
 uintptr_t base;
-int declared[most_declared];
 bool touched[places];
 size_t touched_bytes;
 int arguments[max_bindings];
+int constants[max_bindings];
+int variables[most_variables];
+int variables_taken;
+int declared[most_declared];
 
 // Counts memory towards the limit of a threadgroup once in each threadgroup.
 void count(int number) {
@@ -31,6 +36,22 @@ void count(int number) {
   if (touched_bytes > most_threadgroup_bytes)
     fail(0, nullptr, "takes %zu bytes of threadgroup memory, of which there are %d", touched_bytes,
          most_threadgroup_bytes);
+}
+
+// The region `number` with a size and a name, made if there is none.
+template <class Name> int shared(int& number, size_t bytes, const char* format, Name name) {
+  if (bytes > most_threadgroup_bytes)
+    fail(0, nullptr, "takes %zu bytes of threadgroup memory, of which there are %d", bytes,
+         most_threadgroup_bytes);
+  if (!number) {
+    number = add_region(threadgroup_space, -1, most_threadgroup_bytes, "%s", "");
+    region(number).writable = true;
+    watch(region(number));
+  }
+  Region& given = region(number);
+  snprintf(given.name, sizeof given.name, format, name);
+  given.end = given.start + bytes;
+  return number;
 }
 
 }  // namespace
@@ -73,23 +94,22 @@ uintptr_t stacks_start() { return base; }
 bool in_stacks(uintptr_t address) { return (address - base) >> place_bits == 0; }
 
 int threadgroup_argument(unsigned index, size_t bytes) {
-  if (!arguments[index]) {
-    arguments[index] =
-        add_region(threadgroup_space, -1, most_threadgroup_bytes, "threadgroup(%u)", index);
-    watch(region(arguments[index]));
-  }
-  if (bytes > most_threadgroup_bytes)
-    fail(0, nullptr, "takes %zu bytes of threadgroup memory, of which there are %d", bytes,
-         most_threadgroup_bytes);
-  Region& given = region(arguments[index]);
-  given.end = given.start + bytes;
-  given.writable = true;
-  return arguments[index];
+  return shared(arguments[index], bytes, "threadgroup(%u)", index);
 }
 
-void forget_threadgroup_arguments() {
-  for (int number : arguments)
-    if (number) regions[number].end = regions[number].start;
+int constant_argument(unsigned index, size_t bytes) {
+  int& number = constants[index];
+  if (!number) number = add_region(device_space, -1, most_constant_bytes, "buffer(%u)", index);
+  if (bytes > most_constant_bytes) fail(0, nullptr, "is given %zu bytes as a constant", bytes);
+  region(number).end = region(number).start + bytes;
+  return number;
+}
+
+void forget_threadgroup_memory() {
+  for (Region& each : regions)
+    if (each.space == threadgroup_space) each.end = each.start;
+  memset(declared, 0, sizeof declared);
+  variables_taken = 0;
 }
 
 void poison_threadgroup_memory() {
@@ -99,16 +119,15 @@ void poison_threadgroup_memory() {
     if (regions[i].space == threadgroup_space)
       memset(reinterpret_cast<void*>(regions[i].start), 0xff, regions[i].end - regions[i].start);
   for (int number : arguments)
-    if (number) count(number);
+    if (number && region(number).end > region(number).start) count(number);
 }
 
 void* threadgroup_memory(unsigned key, const char* name, size_t bytes) {
-  if (key >= most_declared) fail(0, nullptr, "is in a program of too many threadgroup variables");
+  if (key >= most_declared || variables_taken == most_variables)
+    fail(0, nullptr, "has more threadgroup variables than can be run");
   int& number = declared[key];
   if (!number) {
-    number = add_region(threadgroup_space, -1, bytes, "threadgroup variable %s", name);
-    region(number).writable = true;
-    watch(region(number));
+    number = shared(variables[variables_taken++], bytes, "threadgroup variable %s", name);
     memset(reinterpret_cast<void*>(region(number).start), 0xff, bytes);
   }
   count(number);
