@@ -125,12 +125,19 @@ def row_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def spread(shape: Sequence[int], threads: int) -> Layout:
-    """Return the layout in which neighbouring threads hold neighbouring elements."""
+def spread(shape: Sequence[int], threads: int, run: int = 1) -> Layout:
+    """Return the layout in which neighbouring threads hold neighbouring elements.
+
+    Of the last dimension a thread has `run` at once, or fewer where threads would have none.
+    """
+    while run > 1 and (prod(shape) < threads * run or shape[-1] % run):
+        run -= 1
     held: list[Digit] = []
-    kept: list[Digit] = []
+    kept: list[Digit] = [(run, 1)]
     left = threads
-    for size, stride in reversed(list(zip(shape, row_strides(shape), strict=True))):
+    runs = [*shape[:-1], shape[-1] // run]
+    for size, row in reversed(list(zip(runs, row_strides(shape), strict=True))):
+        stride = run if row == 1 else row
         share = _largest_divisor(size, left)
         held.append((share, stride))
         kept.append((size // share, stride * share))
@@ -160,7 +167,7 @@ SUBGROUP = 32
 
 @dataclass(frozen=True)
 class Fragments:
-    """The layouts of a product `[m, k] [k, n]` of fragments of 16 × k, k × 8 and 16 × 8 elements.
+    """The layouts of a product `[m, k] [k, n]` made of fragments: 16 by k, k by 8 and 16 by 8.
 
     `rows` by `columns` subgroups share the product; a thread's run of columns of K has `run`
     elements, so that a fragment has 8 · run of them.

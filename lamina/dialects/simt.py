@@ -97,7 +97,7 @@ class KernelOp(AnyKernelOp):
                 not isinstance(op, MemoryOp) or op.parent_op() is self,
                 "simt.memory stands at the top of the kernel, in no loop or branch",
             )
-            if isinstance(op, BarrierOp | ShuffleOp | UniformOp) and op.parent_op() is not self:
+            if isinstance(op, MEETINGS) and op.parent_op() is not self:
                 meeting.append(op)
         differing = varying(self.body) if meeting else set[SSAValue]()
         for op in meeting:
@@ -199,17 +199,32 @@ class StrideOp(_Dimension):
     name = "simt.stride"
 
 
-def _require_access(x: SSAValue, at: SSAValue, mask: SSAValue | None, value: Attribute) -> None:
+def _run_property(run: int) -> dict[str, Attribute | None]:
+    return {} if run == 1 else {"run": IntegerAttr(run, 64)}
+
+
+def _require_access(
+    x: SSAValue,
+    at: SSAValue,
+    mask: SSAValue | None,
+    value: Attribute,
+    run: IntegerAttr[Any] | None,
+) -> None:
     shape = shape_of(value)
     require(len(shape) <= 1, f"a thread's registers are one dimension, got {value}")
     require(element_of(value) == element_of(x.type), f"{value} in a memory of {element_of(x.type)}")
     require(at.type == vector(IndexType(), shape), f"places {at.type} for {value}")
     require(mask is None or mask.type == vector(i1, shape), "the mask does not fit the value")
+    size = 1 if run is None else run.value.data
+    require(size > 0 and prod(shape) % size == 0, f"runs of {size} in {value}")
 
 
 @irdl_op_definition
 class LoadOp(IRDLOperation):
     """Elements of a memory, one for each register; where `mask` is false, `pad` (0 if absent).
+
+    Registers come in runs of `run`: neighbours in memory under one mask, the first of them at a
+    multiple of their number.
 
     %v = simt.load %x[%at] mask %m : vector<4xi1>
          : memref<?x16xf32>, vector<4xindex> -> vector<4xf32>
@@ -221,6 +236,7 @@ class LoadOp(IRDLOperation):
     at = operand_def()
     mask = opt_operand_def()
     pad = opt_prop_def(FloatAttr | IntegerAttr)
+    run = opt_prop_def(IntegerAttr)
     y = result_def()
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -235,21 +251,24 @@ class LoadOp(IRDLOperation):
         at: SSAValue,
         mask: SSAValue | None = None,
         pad: FloatAttr[Any] | IntegerAttr[Any] | None = None,
+        run: int = 1,
     ) -> None:
         super().__init__(
             operands=[x, at, mask],
-            properties={} if pad is None else {"pad": pad},
+            properties=({} if pad is None else {"pad": pad}) | _run_property(run),
             result_types=[vector(element_of(x.type), shape_of(at.type))],
         )
 
     def verify_(self) -> None:
         """Check that places, mask and value fit."""
-        _require_access(self.x, self.at, self.mask, self.y.type)
+        _require_access(self.x, self.at, self.mask, self.y.type, self.run)
 
 
 @irdl_op_definition
 class StoreOp(IRDLOperation):
     """Store registers; where `mask` is false, nothing. No two threads may meet in one element.
+
+    Registers come in runs of `run`, as for a load.
 
     simt.store %v, %x[%at] mask %m : vector<4xi1>
         : vector<4xf32>, memref<?x16xf32>, vector<4xindex>
@@ -261,6 +280,7 @@ class StoreOp(IRDLOperation):
     x = operand_def(MemRefType)
     at = operand_def()
     mask = opt_operand_def()
+    run = opt_prop_def(IntegerAttr)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -268,12 +288,14 @@ class StoreOp(IRDLOperation):
         "`:` type($v) `,` type($x) `,` type($at)"
     )
 
-    def __init__(self, v: SSAValue, x: SSAValue, at: SSAValue, mask: SSAValue | None = None):
-        super().__init__(operands=[v, x, at, mask])
+    def __init__(
+        self, v: SSAValue, x: SSAValue, at: SSAValue, mask: SSAValue | None = None, run: int = 1
+    ) -> None:
+        super().__init__(operands=[v, x, at, mask], properties=_run_property(run))
 
     def verify_(self) -> None:
         """Check that places, mask and value fit."""
-        _require_access(self.x, self.at, self.mask, self.v.type)
+        _require_access(self.x, self.at, self.mask, self.v.type, self.run)
 
 
 @irdl_op_definition
@@ -383,7 +405,7 @@ class JoinOp(IRDLOperation):
 class MultiplyAccumulateOp(IRDLOperation):
     """`c + a b` of matrices that the 32 threads of a subgroup hold together, on a matrix unit.
 
-    `a` is 16 × k, `b` k × 8 and `c` 16 × 8, with k = 16 of 16-bit floats and sums in f32, or 32
+    `a` is 16 by k, `b` k by 8 and `c` 16 by 8, with k = 16 of 16-bit floats and sums in f32, or 32
     of 8-bit integers and sums in i32; `unsigned` says of a and b whether they are. Thread t holds
     of `a` the rows t / 4 and 8 more, of `b` the column t / 4, of each a run of k / 8 columns of K
     from t % 4 · k / 8 on and another k / 2 further; of `c` the rows of its `a`, and two columns
@@ -452,6 +474,9 @@ class UniformOp(IRDLOperation):
         """Check that it is a scalar."""
         require(not shape_of(self.x.type) and self.x.type == self.y.type, "uniform takes a scalar")
 
+
+MEETINGS = (BarrierOp, MultiplyAccumulateOp, ShuffleOp, UniformOp)
+"""Operations that all threads of a block, or of a subgroup, do together."""
 
 OPS: list[type[Operation]] = [
     BarrierOp,

@@ -35,10 +35,16 @@ from lamina.dialects.layouts import (
 )
 from lamina.dialects.tile import element_of, shape_of, values
 from lamina.errors import InputError
-
+from lamina.passes.threads.runs import run_of
 
 FRAGMENTS = "tile.fragments"
 """Marks a product that matrix units make, with the threads that share it."""
+
+
+Wishes = list[tuple[SSAValue, Layout | None]]
+"""Values, and where their users would like them to lie."""
+
+LayoutOf = Callable[[SSAValue], Layout]
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,10 @@ class _Chooser:
     def _layout(self, value: SSAValue) -> Layout:
         """Return where a value lies, which stays so."""
         if value not in self._fixed:
-            wanted = self._wanted.get(value)
-            self._fixed[value] = wanted or spread(shape_of(value.type), self._threads)
+            op = value.owner
+            run = run_of(op) if isinstance(op, tile.LoadOp) else 1
+            usual = spread(shape_of(value.type), self._threads, run)
+            self._fixed[value] = self._wanted.get(value, usual)
         return self._fixed[value]
 
     def _settle(self, block: Block) -> None:
@@ -138,9 +146,15 @@ class _Chooser:
             elif is_elementwise(op) or isinstance(op, tile.ReshapeOp):
                 for y in op.results:
                     self._want(op.operands, self._layout(y) if shape_of(y.type) else None)
+            elif isinstance(op, tile.StoreOp) and shape_of(op.v.type):
+                self._want([op.v], spread(shape_of(op.v.type), self._threads, run_of(op)))
+                self._want_all(_load(op, self._layout))
             elif type(op) in _WISHES:
-                for value, layout in _WISHES[type(op)](op, self._layout):
-                    self._want([value], layout)
+                self._want_all(_WISHES[type(op)](op, self._layout))
+
+    def _want_all(self, wishes: Wishes) -> None:
+        for value, layout in wishes:
+            self._want([value], layout)
 
     def _want(self, operands: Sequence[SSAValue], layout: Layout | None) -> None:
         for value in operands:
@@ -168,10 +182,6 @@ def is_elementwise(op: Operation) -> bool:
     own = (tile.CastOp, tile.CompareOp, tile.SelectOp)
     known = op.name.startswith(("arith.", "math.")) or isinstance(op, own)
     return known and not isinstance(op, arith.ConstantOp)
-
-
-Wishes = list[tuple[SSAValue, Layout | None]]
-LayoutOf = Callable[[SSAValue], Layout]
 
 
 def broadcast_source(op: tile.BroadcastOp, layout: Layout) -> Layout | None:
@@ -255,9 +265,12 @@ def _load(op: tile.LoadOp | tile.StoreOp, layout_of: LayoutOf) -> Wishes:
     ]
 
 
-def _store(op: tile.StoreOp, layout_of: LayoutOf) -> Wishes:
-    # What is stored is spread over neighbouring threads unless it lies otherwise already.
-    return _load(op, layout_of)
+def _dot(op: tile.DotOp, layout_of: LayoutOf) -> Wishes:
+    layout = layout_of(op.y)
+    if FRAGMENTS in op.attributes:
+        # What fragments are made of is loaded side by side, and comes to its threads from there.
+        return [(op.acc, layout)]
+    return [*zip((op.a, op.b), dot_sources(op, layout), strict=True), (op.acc, layout)]
 
 
 def _join(op: tile.JoinOp, layout_of: LayoutOf) -> Wishes:
@@ -286,12 +299,8 @@ def _scan(op: tile.ScanOp, layout_of: LayoutOf) -> Wishes:
 _WISHES: dict[type[Operation], Callable[[Any, LayoutOf], Wishes]] = {
     tile.BroadcastOp: lambda op, of: [(op.x, broadcast_source(op, of(op.y)))],
     tile.TransposeOp: lambda op, of: [(op.x, transpose_source(op, of(op.y)))],
-    tile.DotOp: lambda op, of: [
-        *zip((op.a, op.b), dot_sources(op, of(op.y)), strict=True),
-        (op.acc, of(op.y)),
-    ],
+    tile.DotOp: _dot,
     tile.LoadOp: _load,
-    tile.StoreOp: _store,
     tile.JoinOp: _join,
     tile.SliceOp: lambda op, of: [(op.x, slice_source(op, of(op.y)))],
     tile.ScanOp: _scan,

@@ -37,6 +37,7 @@ class LowerTilesPass(ModulePass):
 
     Tiles lie where `tile.layout` says. Elements that a thread needs and does not have come from
     its subgroup by shuffles, or through shared memory, of which a kernel may take `memory` bytes.
+    With `narrow`, elements of 8 and 16 bits take no more than that there.
     """
 
     name = "lower-tiles"
@@ -44,6 +45,7 @@ class LowerTilesPass(ModulePass):
     threads: int = 64
     subgroup: int = 32
     memory: int = 32768
+    narrow: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -60,7 +62,7 @@ class LowerTilesPass(ModulePass):
                 self._lower(kernel)
 
     def _lower(self, kernel: tile.KernelOp) -> None:
-        low = Lowering(kernel, self.threads, self.subgroup, RULES)
+        low = Lowering(kernel, self.threads, self.subgroup, RULES, narrow=self.narrow)
         low.lower(kernel.body.block)
         low.block.add_op(tile.ReturnOp())
         new = simt.KernelOp.create(

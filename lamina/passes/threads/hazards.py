@@ -11,7 +11,7 @@ Name = SSAValue | str
 """A memory: a memref of the kernel, or one for exchanges."""
 
 
-EXCHANGES = ("i32", "i64")
+EXCHANGES = ("i8", "i16", "i32", "i64")
 """The memories through which threads hand each other elements."""
 
 

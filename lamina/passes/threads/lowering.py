@@ -36,6 +36,9 @@ Rule = Callable[["Lowering", Any], None]
 EVERYWHERE = Layout((), ())
 """One element, which every thread has."""
 
+_GAP = 16
+"""Bytes between rows in shared memory: one load of a thread."""
+
 _FREE = (tile.SplatOp, tile.IotaOp)
 _MOVES = (tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
 
@@ -49,10 +52,13 @@ class Lowering:
         threads: int,
         subgroup: int,
         rules: Mapping[type[Operation], Rule],
+        *,
+        narrow: bool = False,
     ) -> None:
         self.kernel = kernel
         self.threads = threads
         self.subgroup = subgroup
+        self._narrow = narrow
         self._rules = rules
         old = kernel.body.block
         self.block = Block(arg_types=[arg.type for arg in old.args])
@@ -146,9 +152,11 @@ class Lowering:
             at = None if given is None else registers_of(given.table(self.threads), wanted)
             if given is not None and at is not None:
                 return self.writer.pick(self.get(value, given), at)
-        here, shape = self.layout(value), shape_of(value.type)
-        held = (self.get(value, here), here, View.rows(shape))
-        return self.exchange([held], prod(shape), layout, view)
+        here, rows, size = self.layout(value), View.rows(shape_of(value.type)), 0
+        if self._narrow:
+            rows, view, size = padded(rows, view, self._stored(element_of(value.type)))
+        size = max(size, prod(rows.shape))
+        return self.exchange([(self.get(value, here), here, rows)], size, layout, view)
 
     def exchange(
         self,
@@ -168,10 +176,12 @@ class Lowering:
         for held, given, where in sources:
             at = self.places.number(given, where)
             registers = self._to_shared(held, kind)
-            self.store(registers, memory, at, [], self.places.owner(given))
+            run = where.run(given, self.threads)
+            self.store(registers, memory, at, [], self.places.owner(given), run)
         self.hazards.load(name)
         at = self.writer.registers(self.places.number(layout, view), layout.count)
-        return self._from_shared(self.writer.add(simt.LoadOp(memory, at)), kind)
+        run = view.run(layout, self.threads)
+        return self._from_shared(self.writer.add(simt.LoadOp(memory, at, run=run)), kind)
 
     def store(
         self,
@@ -180,6 +190,7 @@ class Lowering:
         at: Number,
         masks: Sequence[SSAValue],
         owner: SSAValue | None,
+        run: int = 1,
     ) -> None:
         """Store registers at places, where all masks hold, by the threads that own them."""
         count = shape_of(registers.type)[0]
@@ -190,12 +201,13 @@ class Lowering:
                 memory,
                 self.writer.registers(at, count),
                 None if mask is None else self.writer.registers(mask, count),
+                run,
             )
         )
 
     def shared(self, kind: Attribute, size: int) -> tuple[SSAValue, str]:
         """Return shared memory for `size` elements, which the next exchange uses again."""
-        stored = _stored(kind)
+        stored = self._stored(kind)
         memory, room = self._shared.get(stored, (None, 0))
         if memory is None:
             memory = self.writer.hoist(simt.MemoryOp(stored, size))
@@ -205,8 +217,17 @@ class Lowering:
         self._shared[stored] = (memory, max(size, room))
         return memory, str(stored)
 
+    def _stored(self, kind: Attribute) -> Attribute:
+        """Return the type in which an element is handed to another thread."""
+        if isinstance(kind, IndexType):
+            return i32
+        bits = int(cast("Any", kind).bitwidth)
+        if self._narrow and bits in (8, 16):
+            return IntegerType(bits)
+        return i64 if bits == 64 else i32
+
     def _to_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
-        stored, shape = _stored(kind), shape_of(registers.type)
+        stored, shape = self._stored(kind), shape_of(registers.type)
         if stored == kind:
             return registers
         if isinstance(kind, IntegerType | IndexType):
@@ -217,10 +238,10 @@ class Lowering:
 
     def _from_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
         shape = shape_of(registers.type)
-        if _stored(kind) == kind:
+        if self._stored(kind) == kind:
             return registers
         if isinstance(kind, IntegerType | IndexType):
-            return self.writer.add(tile.CastOp(registers, kind))
+            return self.writer.cast(registers, cast("Attribute", kind))
         bits = IntegerType(int(cast("Any", kind).bitwidth))
         value = self.writer.cast(registers, bits)
         return self.writer.add(arith.BitcastOp(value, tile.vector(kind, shape)))
@@ -303,6 +324,31 @@ def again(op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute
     )
 
 
+def padded(rows: View, view: View, stored: Attribute) -> tuple[View, View, int]:
+    """Return two views of one tile with room between its rows, and the elements it takes so.
+
+    Rows that are a multiple of 32 bytes apart would meet in the banks of shared memory.
+    """
+    row, size = rows.shape[-1], prod(rows.shape)
+    bytes_each = int(cast("Any", stored).bitwidth) // 8
+    gap = _GAP // bytes_each
+    inside = all(
+        stride % row == 0 or stride * (n - 1) < row
+        for n, stride in zip(view.shape, view.strides, strict=True)
+    )
+    if len(rows.shape) < 2 or row * bytes_each % (2 * _GAP) or not inside:
+        return rows, view, size
+
+    def wide(place: int) -> int:
+        return place // row * (row + gap) + place % row
+
+    one, other = (
+        View(each.shape, tuple(wide(s) for s in each.strides), wide(each.start))
+        for each in (rows, view)
+    )
+    return one, other, size // row * (row + gap)
+
+
 def _steering(kernel: tile.KernelOp) -> set[SSAValue]:
     """Return the scalars that conditions and bounds are computed from."""
     open_ = [x for op in kernel.walk() for x in _decides(op)]
@@ -346,11 +392,3 @@ def _is_splat(op: arith.ConstantOp) -> bool:
     return isinstance(op.value, DenseIntOrFPElementsAttr) and (
         op.value.is_splat() or len(set(op.value.get_values())) == 1
     )
-
-
-def _stored(kind: Attribute) -> Attribute:
-    """Return the type in which an element is handed to another thread."""
-    bits = 64 if isinstance(kind, IndexType) else cast("Any", kind).bitwidth
-    if isinstance(kind, IndexType):
-        return i32
-    return i64 if bits == 64 else i32

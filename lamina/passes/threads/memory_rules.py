@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, StridedLayoutAttr
@@ -14,6 +14,7 @@ from lamina.dialects.tile import shape_of, values
 from lamina.passes.choose_layouts import along
 from lamina.passes.threads.lowering import EVERYWHERE, Lowering
 from lamina.passes.threads.places import View
+from lamina.passes.threads.runs import run_of
 from lamina.passes.threads.writer import Number
 
 
@@ -91,6 +92,7 @@ def load(low: Lowering, op: tile.LoadOp) -> None:
             low.writer.registers(at, layout.count),
             None if mask is None else low.writer.registers(mask, layout.count),
             op.pad,
+            _run(low, op, layout),
         )
     )
     if scalar:
@@ -110,7 +112,15 @@ def store(low: Lowering, op: tile.StoreOp) -> None:
     memory, at, masks = address(low, op, layout)
     registers = low.get(op.v, layout)
     low.hazards.store(op.x)
-    low.store(registers, memory.value, at, masks, low.places.owner(layout))
+    run = _run(low, op, layout)
+    low.store(registers, memory.value, at, masks, low.places.owner(layout), run)
+
+
+def _run(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int:
+    """Return how many registers at a time one instruction may load or store."""
+    if not layout.count:
+        return 1
+    return gcd(run_of(op), View.rows(op.tile_shape).run(layout, low.threads))
 
 
 def _is_unique(op: tile.StoreOp) -> bool:

@@ -39,6 +39,17 @@ class View:
             total += flat // weight % n * stride if weight else 0
         return total
 
+    def run(self, layout: Layout, threads: int) -> int:
+        """Return how many registers at a time are neighbours that begin at a multiple of them."""
+        places = self.table(layout, threads)
+        for run in (8, 4, 2):
+            if places.shape[1] % run == 0:
+                runs = places.reshape(-1, run)
+                first = runs[:, :1]
+                if not (first % run).any() and (runs == first + np.arange(run)).all():
+                    return run
+        return 1
+
 
 class Places:
     """Index arithmetic of one thread, all of it ahead of the kernel and once."""

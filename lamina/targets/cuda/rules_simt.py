@@ -65,21 +65,30 @@ def _place(p: Printer, memory: Memory, at: str) -> str:
 def _load(p: Printer, op: simt.LoadOp) -> None:
     kind, count, memory = element(op.y.type), count_of(op.y.type), p.memories[op.x]
     pad = zero(kind) if op.pad is None else literal(kind, cast("Any", op.pad).value.data)
+    run = 1 if op.run is None else op.run.value.data
 
-    def one(at: str) -> str:
+    def some(at: str) -> list[str]:
         place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
+        if run > 1:
+            type = f"<{run} x {kind.memory}>"
+            found = p.emit(f"load {type}, {place}, align {run * kind.size}")
+            return p.parts(found, kind, run)
         found = p.emit(f"load {kind.memory}, {place}, align {kind.size}")
-        return p.emit(f"trunc i8 {found} to i1") if kind.bits == 1 else found
+        return [p.emit(f"trunc i8 {found} to i1") if kind.bits == 1 else found]
 
-    places = p.elements(op.at)
+    def all_of(places: Sequence[str]) -> list[str]:
+        return [each for at in places for each in some(at)]
+
+    places = p.elements(op.at)[::run]
     if op.mask is None:
-        found = [one(at) for at in places]
+        found = all_of(places)
     elif (whole := _whole(op.mask)) is not None:
-        found = _when(p, p.name(whole), lambda: [one(at) for at in places], kind.llvm, pad)
+        found = _when(p, p.name(whole), lambda: all_of(places), kind.llvm, pad)
     else:
         found = [
-            _when(p, mask, lambda at=at: [one(at)], kind.llvm, pad)[0]
-            for at, mask in zip(places, p.elements(op.mask), strict=True)
+            each
+            for at, mask in zip(places, p.elements(op.mask)[::run], strict=True)
+            for each in _when(p, mask, lambda at=at: some(at), kind.llvm, pad)
         ]
     p.set(op.y, p.joined(found, kind, count))
 
@@ -109,26 +118,32 @@ def _when(
 
 def _store(p: Printer, op: simt.StoreOp) -> None:
     kind, memory = element(op.v.type), p.memories[op.x]
+    run = 1 if op.run is None else op.run.value.data
 
-    def one(value: str, at: str) -> None:
-        if kind.bits == 1:
+    def some(values: Sequence[str], at: str) -> None:
+        value, type = values[0], kind.memory
+        if run > 1:
+            value, type = p.joined(values, kind, run), f"<{run} x {kind.memory}>"
+        elif kind.bits == 1:
             value = p.emit(f"zext i1 {value} to i8")
         place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
-        p.add(f"store {kind.memory} {value}, {place}, align {kind.size}")
+        p.add(f"store {type} {value}, {place}, align {run * kind.size}")
 
-    def several(pairs: Sequence[tuple[str, str]]) -> Sequence[str]:
-        for value, at in pairs:
-            one(value, at)
+    def several(groups: Sequence[tuple[Sequence[str], str]]) -> Sequence[str]:
+        for values, at in groups:
+            some(values, at)
         return ()
 
-    pairs = list(zip(p.elements(op.v), p.elements(op.at), strict=True))
+    registers = p.elements(op.v)
+    values = [registers[n : n + run] for n in range(0, len(registers), run)]
+    groups = list(zip(values, p.elements(op.at)[::run], strict=True))
     if op.mask is None:
-        several(pairs)
+        several(groups)
     elif (whole := _whole(op.mask)) is not None:
-        _when(p, p.name(whole), lambda: several(pairs), "", "")
+        _when(p, p.name(whole), lambda: several(groups), "", "")
     else:
-        for pair, mask in zip(pairs, p.elements(op.mask), strict=True):
-            _when(p, mask, lambda pair=pair: several([pair]), "", "")
+        for group, mask in zip(groups, p.elements(op.mask)[::run], strict=True):
+            _when(p, mask, lambda group=group: several([group]), "", "")
 
 
 def _barrier(p: Printer, op: simt.BarrierOp) -> None:
