@@ -107,7 +107,7 @@ class Device:
         specification: Specification | None = None,
         *,
         poison: int = 0xFF,
-        limit: int = 4_000_000,
+        limit: int = 1_000_000,
     ) -> None:
         self.specification = specification or Specification()
         self.poison = poison

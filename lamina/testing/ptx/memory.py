@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from bisect import bisect_right, insort
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ GAP = 64 << 10
 """Bytes between allocations, so that an index that is a little too large hits nothing."""
 
 _RESERVED = 1 << 36
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 class MemoryFull(InputError):
@@ -48,9 +49,8 @@ class Memory:
         self.capacity = capacity
         self.used = 0
         self._poison = poison
-        self._reserved = max(_RESERVED, 2 * capacity)
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        self._map = mmap.mmap(-1, self._reserved, flags=flags)
+        self._map = _reserve(capacity)
+        self._reserved = len(self._map)
         self._bytes: Array = np.frombuffer(self._map, np.uint8)
         self._views: dict[tuple[int, int], Array] = {}
         self._starts: list[int] = []
@@ -149,6 +149,19 @@ class Memory:
         """Forget every allocation."""
         for address in tuple(self._allocations):
             self.free(address)
+
+
+def _reserve(capacity: int) -> mmap.mmap:
+    """Return addresses for much more than `capacity` bytes, or for as much as there can be."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+    size = max(_RESERVED, 2 * capacity)
+    while True:
+        try:
+            return mmap.mmap(-1, size, flags=flags)
+        except OSError:
+            size //= 2
+            if size < capacity:
+                raise
 
 
 def index(addresses: Any, unit: int) -> Any:
