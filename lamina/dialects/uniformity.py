@@ -8,7 +8,9 @@ from typing import cast
 from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
-VARYING = frozenset({"simt.thread_id", "simt.load", "simt.shuffle", "simt.pick"})
+VARYING = frozenset(
+    {"simt.thread_id", "simt.load", "simt.shuffle", "simt.pick", "simt.multiply_accumulate"}
+)
 """Operations whose results may differ between threads, whatever they are given."""
 
 UNIFORM = frozenset({"simt.uniform", "simt.extent", "simt.stride", "tile.program_id"})

@@ -172,6 +172,32 @@ def test_a_check_that_fails_in_one_thread_names_its_node():
         run(kernel(CHECK), x, x.copy())
 
 
+RUN = """
+  %s = tile.splat %t : (index) -> vector<2xindex>
+  %two = arith.constant dense<2> : vector<2xindex>
+  %o = arith.constant dense<[{first}, {second}]> : vector<2xindex>
+  %d = arith.muli %s, %two : vector<2xindex>
+  %at = arith.addi %d, %o : vector<2xindex>
+  %n0 = arith.constant dense<[{first}, {limit}]> : vector<2xindex>
+  %m = tile.compare %at, %n0 {{kind = "ge"}} : (vector<2xindex>, vector<2xindex>) -> vector<2xi1>
+  %v = simt.load %x[%at] mask %m : vector<2xi1> {{run = 2 : i64}}
+       : memref<?xf32>, vector<2xindex> -> vector<2xf32>
+  simt.store %v, %y[%at] mask %m : vector<2xi1> {{run = 2 : i64}}
+      : vector<2xf32>, memref<?xf32>, vector<2xindex>"""
+
+
+def test_registers_are_moved_in_runs():
+    y = run(kernel(RUN.format(first=0, second=1, limit=0)), whole(128), np.zeros(128, F32))
+    np.testing.assert_array_equal(y, whole(128))
+
+
+@pytest.mark.parametrize(("first", "second", "limit"), [(1, 2, 0), (0, 2, 0), (1, 0, 0), (0, 1, 2)])
+def test_registers_that_are_no_run_after_all_are_an_error(first, second, limit):
+    body = RUN.format(first=first, second=second, limit=limit)
+    with pytest.raises(LaminaError, match=r"simt\.load .* under the mask .* are no run of 2"):
+        run(kernel(body), whole(192), np.zeros(192, F32))
+
+
 NEIGHBOUR = """
   %m = simt.memory : memref<64xf32, "workgroup">
   %c1 = arith.constant 1 : index

@@ -17,80 +17,15 @@ from xdsl.ir import Operation
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import SUBGROUP, Fragments, Layout
 from lamina.dialects.tile import WORKERS
-from lamina.errors import LaminaError
 from lamina.targets.reference import arith, math, numerics, scf
 from lamina.targets.reference import tile as tiles
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 from lamina.targets.reference.kernel import arrays_of, indices_of, programs_of
-from lamina.targets.reference.simt_memory import Memory, memories, workgroup
-from lamina.targets.reference.simt_races import MANY, Meeting
+from lamina.targets.reference.simt_memory import memories, workgroup
+from lamina.targets.reference.thread_block import ThreadBlock
 
 Args = tuple[Any, ...]
-
-
-class ThreadBlock(Interpreter):
-    """The blocks of one launch, run one after the other; `place` is the present one's."""
-
-    def __init__(self, program: Program, kernel: simt.KernelOp) -> None:
-        super().__init__(program)
-        self.kernel = kernel
-        self.threads = np.arange(kernel.threads.value.data)
-        self.interval = 0
-        self._places: list[tuple[int, ...]] = []
-
-    def run_at(self, place: tuple[int, ...], arguments: Sequence[Any]) -> None:
-        """Run the block of this place in the grid."""
-        self.place = place
-        self._places.append(place)
-        self.interval += 1
-        self.run_block(self.kernel.body.block, arguments)
-
-    def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: str) -> None:
-        """Check an access, by `threads`, of the elements `at`, and note it; `verb` is its name.
-
-        LaminaError if an element is outside, or somebody else is there without a barrier between.
-        """
-        beyond = memory.outside(at)
-        if beyond.any():
-            n = int(beyond.argmax())
-            raise self.error(
-                op, f"thread {threads[n]} of block {self.place} {verb}s element {at[n]} of a "
-                f"memory of {memory.elements.size}"
-            )  # fmt: skip
-        number = len(self._places) - 1
-        met = memory.touch(at, threads, number, self.interval, write=verb == "write")
-        if met is not None:
-            raise self.error(op, self._said(met, int(threads[met.position]), verb, at))
-
-    def _said(self, met: Meeting, thread: int, verb: str, at: Array) -> str:
-        did = "wrote" if met.wrote else "read"
-        if met.blocks:
-            other = "other blocks" if met.other == MANY else f"block {self._places[met.other]}"
-            return f"block {self.place} {verb}s element {at[met.position]}, which {other} {did}"
-        other = "other threads" if met.other == MANY else f"thread {met.other}"
-        return (
-            f"thread {thread} of block {self.place} {verb}s element {at[met.position]}, which "
-            f"{other} {did}, and no barrier is between"
-        )
-
-    def steady(self, op: Operation, x: Any) -> Any:
-        """Return a scalar that steers all threads; LaminaError if it differs between them."""
-        if not np.ndim(x):
-            return x
-        bits = x.view(f"u{x.itemsize}")
-        if (bits != bits[0]).any():
-            n = int((bits != bits[0]).argmax())
-            raise self.error(
-                op, f"threads of block {self.place} disagree: thread 0 has {x[0]}, "
-                f"thread {n} has {x[n]}"
-            )  # fmt: skip
-        return x[0]
-
-    def error(self, op: Operation, what: str) -> LaminaError:
-        """Return the error that an operation is, with what happened."""
-        text = str(op).partition("\n")[0]
-        return LaminaError(f"kernel @{self.kernel.sym_name.data}: {text}: {what}")
 
 
 def run_simt_kernel(
@@ -142,10 +77,11 @@ def _load(run: ThreadBlock, op: simt.LoadOp, args: Args) -> tuple[Any]:
     if memory.races is not None:
         shape = (len(run.threads), *shape[1:])
     places = np.broadcast_to(at, shape)
+    kept = np.broadcast_to(masks[0] if masks else True, shape)
+    _check_runs(run, op, places, kept)
     if not masks:
         run.touch(op, memory, places.reshape(-1), _threads(run, shape), "read")
         return (memory.elements[places],)
-    kept = np.broadcast_to(masks[0], shape)
     value = np.full(shape, run.fact(op, tiles.pad_of))
     run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "read")
     value[kept] = memory.elements[places[kept]]
@@ -159,9 +95,30 @@ def _store(run: ThreadBlock, op: simt.StoreOp, args: Args) -> tuple[()]:
     shape = (len(run.threads), *np.shape(at)[1:])
     places, value = np.broadcast_to(at, shape), np.broadcast_to(value, shape)
     kept = np.broadcast_to(masks[0] if masks else True, shape)
+    _check_runs(run, op, places, kept)
     run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "write")
     memory.elements[places[kept]] = value[kept]
     return ()
+
+
+def _check_runs(
+    run: ThreadBlock, op: simt.LoadOp | simt.StoreOp, places: Array, kept: Array
+) -> None:
+    """Raise LaminaError if registers that are said to be neighbours in memory are not."""
+    size = run.fact(op, _read_run)
+    if size == 1:
+        return
+    places, kept = places.reshape(-1, size), kept.reshape(-1, size)
+    first = places[:, :1]
+    follow = (first % size == 0) & (places == first + np.arange(size))
+    broken = ((kept != kept[:, :1]) | (kept & ~follow)).any(1)
+    if broken.any():
+        n = int(broken.argmax())
+        raise run.error(op, f"places {places[n]} under the mask {kept[n]} are no run of {size}")
+
+
+def _read_run(op: simt.LoadOp | simt.StoreOp) -> int:
+    return 1 if op.run is None else op.run.value.data
 
 
 def _threads(run: ThreadBlock, shape: tuple[int, ...]) -> Array:
