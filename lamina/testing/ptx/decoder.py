@@ -73,9 +73,9 @@ class Decoder:
         name = operand.name if isinstance(operand, Symbol) else "this"
         raise FormatError(f"PTX line {op.line}: {name} is not a label of this function")
 
-    def bits(self, register: Register) -> int:
-        """Return how wide a register is."""
-        return self._row(register.name)[0]
+    def row(self, register: Register) -> tuple[int, int]:
+        """Return the bits and the row of a register."""
+        return self._row(register.name)
 
     def _row(self, name: str) -> tuple[int, int]:
         if name not in self._rows:

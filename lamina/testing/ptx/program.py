@@ -130,7 +130,8 @@ def _step(decoder: Decoder, op: Instruction) -> Step:
 
 
 def _granule(flat: Flat) -> int:
-    return min((_width(op) for op in flat.body if op.name in _TOUCHING), default=16)
+    touching = [op for op in flat.body if op.name in _TOUCHING]
+    return min((_width(op) for op in touching), default=16)
 
 
 def _width(op: Instruction) -> int:

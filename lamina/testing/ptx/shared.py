@@ -46,6 +46,7 @@ class Shared:
         self._low: Array = np.full(cells, _NOBODY, np.int32)
         self._high: Array = np.full(cells, _NOBODY, np.int32)
         self._read: Array = np.zeros(cells, np.int64)
+        self._asynchronous: Array = np.zeros(cells, np.bool_)
         self._pending: Array = np.zeros(cells, np.int16)
 
     def outside(self, addresses: Array, size: int) -> int | None:
@@ -92,6 +93,22 @@ class Shared:
         self._atomic[cells] = atomic
         return None
 
+    def unfenced(self, places: Array, size: int, fenced: Array, readers: Array) -> Trouble | None:
+        """Say what an asynchronous access would miss: writes of threads with no fence since.
+
+        `fenced` is when each thread last made its accesses visible, `readers` when those did
+        that access `size` bytes at places now.
+        """
+        cells, until, per = self._cells(readers, places, size)
+        writer = self._writer[cells]
+        time = self._written[cells]
+        seen = (time <= until) | (time <= fenced[writer]) | (writer == _NOBODY)
+        missed = ~(seen | self._asynchronous[cells])
+        if not missed.any():
+            return None
+        what = "written with no fence.proxy.async before this asynchronous access"
+        return Trouble("race", int(missed.argmax()) // per, what)
+
     def begin_copy(self, who: Array, places: Array, size: int) -> Trouble | None:
         """Note that a copy will write at some time from now on."""
         trouble = self.write(who, places, size)
@@ -115,6 +132,7 @@ class Shared:
         self._written[cells] = self.clocks.tick()
         self._read[cells] = 0
         self._atomic[cells] = False
+        self._asynchronous[cells] = False
 
     def _cells(self, who: Array, places: Array, size: int) -> tuple[Array, Array, int]:
         per = max(size // self.granule, 1)

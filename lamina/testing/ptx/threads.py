@@ -14,6 +14,7 @@ from lamina.testing.ptx.copies import Copies
 from lamina.testing.ptx.fault import KernelFault
 from lamina.testing.ptx.lanes import Lanes
 from lamina.testing.ptx.memory import Memory
+from lamina.testing.ptx.products import Products
 from lamina.testing.ptx.shared import Shared, Trouble
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ class Threads:
         self.shared = Shared(self.blocks, valid, granule, self.clocks, self.poison)
         self.barriers = Barriers()
         self.copies = Copies(self.count)
+        self.products = Products(self.count)
+        self.fenced: Array = np.zeros(self.count, np.int64)
         self.local.fill(self.poison)
         self.groups: dict[int, Lanes] = {0: self.everybody}
         self.specials = self._specials(number, block)

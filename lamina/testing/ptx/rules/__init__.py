@@ -15,12 +15,14 @@ from lamina.testing.ptx.rules import (
     memory,
     moves,
     warp,
+    warpgroup,
 )
 from lamina.testing.ptx.rules.rule import Rule, by_type
 
 _TABLES = (
     *(atomics.RULES, bits.RULES, comparison.RULES, control.RULES, conversion.RULES, copy.RULES),
     *(matrix.RULES, memory.RULES, moves.RULES, warp.RULES),
+    warpgroup.RULES,
 )
 
 

@@ -88,6 +88,17 @@ def _is_space(decoder: Decoder, op: Instruction) -> Step:
     return pointwise(decoder, op, compute, SCALARS["pred"], [SCALARS["u64"]])
 
 
+def _fence(decoder: Decoder, op: Instruction) -> Step:
+    """`fence`: one between proxies makes writes visible to asynchronous accesses."""
+    if op.modifiers[:2] != ("proxy", "async"):
+        return nothing(decoder, op)
+
+    def step(t: Threads, lanes: Lanes) -> None:
+        t.fenced[lanes.index] = t.clocks.tick()
+
+    return step
+
+
 def _policy(decoder: Decoder, op: Instruction) -> Step:
     """`createpolicy`: an opaque number that caches would understand."""
     write = decoder.write(op, op.operands[0], SCALARS["b64"])
@@ -105,7 +116,7 @@ RULES: dict[str, Rule] = {
     "applypriority": nothing,
     "nanosleep": nothing,
     "membar": nothing,
-    "fence": nothing,
+    "fence": _fence,
     "pmevent": nothing,
     "griddepcontrol": nothing,
 }
