@@ -12,7 +12,7 @@ SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test examples fuzz bench-quick check lint format-check types docs-check package format docs clean
+.PHONY: help demo test test-gpu examples fuzz bench-quick check lint format-check types docs-check package format docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,10 @@ demo: $(VENV)/.installed ## Install, fetch a 98 MB model, compile it, and let it
 test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 	@echo "== Tests (pytest)"
 	@$(BIN)/python -m pytest
+
+test-gpu: $(VENV)/.installed-dev ## Run the long checks of GPU targets, which need no GPU
+	@echo "== GPU tests (pytest -m gpu)"
+	@$(BIN)/python -m pytest -m gpu
 
 examples: $(VENV)/.made ## Build, install and test each example in an environment of its own
 	@for example in $(EXAMPLES); do \

@@ -1,0 +1,62 @@
+"""What the commands do with the target: compile without an adapter, dump WGSL, and run."""
+
+from pathlib import Path
+
+import pytest
+
+STAGE = """func.func @forward(
+  %x: tensor<?x8xf32, #nn.dims<["T"]>> {lamina.input = "x"},
+  %y: tensor<?x8xf32, #nn.dims<["T"]>> {lamina.input = "y"}
+) -> (tensor<?x8xf32, #nn.dims<["T"]>> {lamina.output = "z"}) {
+  %s = nn.add %x, %y {lamina.src = ["/s"]} : tensor<?x8xf32, #nn.dims<["T"]>>
+  %z = nn.exp %s {lamina.src = ["/z"]} : tensor<?x8xf32, #nn.dims<["T"]>>
+  func.return %z : tensor<?x8xf32, #nn.dims<["T"]>>
+}
+"""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    path = tmp_path / "sum.mlir"
+    path.write_text(STAGE)
+    return path
+
+
+def test_the_target_is_listed_with_its_options(command):
+    code, out, _ = command("targets", "webgpu")
+    assert code == 0
+    assert all(option in out for option in ("adapter", "subgroups", "kv", "lower-tiles"))
+
+
+def test_a_model_is_compiled_to_a_file_and_dumped_without_an_adapter(command, stage, tmp_path):
+    out, dump = tmp_path / "sum.lamina", tmp_path / "dump"
+    code, _, err = command("compile", stage, "-o", out, "--target", "webgpu", "--dump-ir", dump)
+    assert code == 0, err
+    (listing,) = dump.glob("*.wgsl")
+    assert "var<storage, read_write> m2: array<u32>;" in listing.read_text()
+    assert any("simt.kernel" in each.read_text() for each in dump.glob("*lower-tiles.mlir"))
+
+
+def test_a_stage_of_threads_goes_on_to_the_same_code(command, stage, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    command("compile", stage, "-o", tmp_path / "a.lamina", "--target", "webgpu", "--dump-ir", first)
+    (last,) = first.glob("*lower-tiles.mlir")
+    code, _, err = command(
+        "compile", last, "-o", tmp_path / "b.lamina", "--target", "webgpu", "--dump-ir", second
+    )
+    assert code == 0, err
+    (a,), (b,) = first.glob("*.wgsl"), second.glob("*.wgsl")
+    assert a.read_text() == b.read_text()
+
+
+def test_a_compiled_file_runs(device, command, stage, tmp_path):
+    command("compile", stage, "-o", tmp_path / "sum.lamina", "--target", "webgpu")
+    code, out, err = command("run", tmp_path / "sum.lamina", "--random", "--target", "webgpu")
+    assert code == 0, err
+    assert "z" in out
+
+
+def test_an_adapter_that_is_not_there_ends_the_command_in_a_sentence(device, command, stage):
+    code, _, err = command("run", stage, "--random", "--target", 'webgpu{adapter="77"}')
+    assert code == 1
+    assert "webgpu has no adapter '77'" in err
