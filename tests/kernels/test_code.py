@@ -89,6 +89,13 @@ def test_packed_bytes_are_contracted_as_they_lie():
 
 
 @needs_vnni
+def test_bytes_are_shifted_beside_the_units_that_multiply():
+    loop = hot_loop(BYTES, detect())
+    assert sum("vpsrlw" in line for line in loop) == 4
+    assert not [line for line in loop if "gf2p8" in line]
+
+
+@needs_vnni
 def test_text_is_short_enough_to_compile_quickly():
     for text in (FLOATS, BYTES):
         assert emitted(text, detect("avx512vnni")).count("\n") <= 600

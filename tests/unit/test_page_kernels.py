@@ -180,6 +180,17 @@ def test_pages_that_nobody_wrote_do_not_matter() -> None:
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("number", [np.nan, -np.nan, np.inf, -np.inf])
+def test_what_is_no_number_stays_in_its_own_row(number: float) -> None:
+    kinds = pool("f16 tiles"), pool("f16 rows")
+    module = module_of(lambda body: attention(body, kinds, 6, 3), "attention")
+    batch = BATCHES["a mixture"]
+    q = batch.numbers(6, 32)
+    q[2, 1, 5] = number
+    rest = [batch.positions, batch.starts, batch.table, batch.work(3)]
+    compare(module, [q, *(contents(kind) for kind in kinds), *rest], atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("kinds", [("f16 tiles", "f16 rows"), ("f32 rows", "f32 rows")])
 @pytest.mark.parametrize("past", [0, 62, 63, 64, 190])
 def test_attention_over_pages_that_are_scored_in_parts(past: int, kinds: tuple[str, str]) -> None:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i32
 from xdsl.ir import SSAValue
 
 from lamina.compiler import lower
-from lamina.dialects import nn
+from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents, tensor
 
 ROWS = (0, 1, 3, 31)
@@ -152,3 +152,16 @@ def test_rows_are_few_in_a_program_unless_they_are_long() -> None:
     grid = r'grid = \["(.*?)"\]'
     found = [re.search(grid, kernel_text(rms_norm, n)) for n in (5, 576, 4096)]
     assert [each[1] for each in found if each] == ["ceildiv(n0, 8)", "ceildiv(n0, 4)", "n0"]
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+def test_blocks_whose_scale_is_of_no_use_have_no_quants(terms: int) -> None:
+    x = np.random.default_rng(0).normal(0, 1, (6, 64)).astype(np.float32)
+    x[0, 3], x[1, 40], x[2, :32], x[3, 7] = np.nan, np.inf, 0, -np.inf
+    x[4] *= np.float32(1e-38)
+    x[5] *= np.float32(1e38)
+
+    def build(body: Body) -> list[SSAValue]:
+        return list(body.add(quant.QuantizeOp(body.arg("f32[T, 64]"), terms)))
+
+    compare(module_of(build, "rows"), [x])

@@ -6,8 +6,9 @@ running maximum, sum and output are brought up to date (Milakov and Gimelshein 2
 A page that a row may not see leaves that row exactly as it was, so a row's bits do not depend on
 the rows that share its program.
 
-All rows are scored together, maximum and sum follow row by row, and then the results, a group of
-rows and a part of their columns at a time. What rows have lies in memory of the program.
+All rows are scored together; maxima follow row by row, then powers and sums, so that the chains of
+several rows overlap; then the results, a group of rows and a part of their columns at a time. What
+rows have lies in memory of the program.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from lamina.passes.kernels.subscripts import Index, Span
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
-GROUP = 4
-"""Rows of a group, at most."""
+GROUP = 9
+"""Rows of a group, at most: with as many, one register of columns is summed at once, and weights
+come straight from memory; loaded for two, they compete with the conversion of values."""
 
 SUMS = 128
 """Sums in registers at once, of scores or of results: 8 registers of 512 bits."""
@@ -144,7 +146,8 @@ class _Builder:
             after = emit.add(arith.MinSIOp(emit.plus(j, 1), emit.over(last, self.page)))
             following = self._seen(sequence, head, after, length)
             self._all_scores(seen, following)
-            self.tiles.each(rows, lambda row: self._update(row, seen, first, high))
+            self.tiles.each(rows, lambda row: self._raise_top(row, seen, first))
+            self.tiles.each(rows, self._weigh)
             self.tiles.each(rows, lambda at: self._values(at, seen), self.group)
 
         self.tiles.each(pages, page)
@@ -219,30 +222,60 @@ class _Builder:
         left = emit.add(arith.MinSIOp(emit.add(arith.SubiOp(length, begin)), emit.index(self.page)))
         return Seen(number, head, begin, left)
 
-    def _update(self, row: SSAValue, seen: Seen, first: SSAValue, high: SSAValue) -> None:
-        """Bring a row's maximum and sum up to date with a page.
+    def _raise_top(self, row: SSAValue, seen: Seen, first: SSAValue) -> None:
+        """Hide what a row may not see of a page, and bring the row's maximum up to date.
 
-        Its scores become the keys' weights, behind which is what is left of its sums so far.
+        Behind the scores is kept the maximum so far: what it becomes is what the old sum decays by.
         """
         emit, tiles = self.emit, self.tiles
-        token = self._token(row, first, high)
+        token = emit.add(arith.AddiOp(first, emit.over(row, self.shared)))
         position = tiles.tile_of(self.op.positions, (Span(token, 1, inside=True),))
-        one = Span(row, 1, inside=True)
-        keys = Span(emit.index(0), self.page, inside=True)
-        scores = self._masked(tiles.load(self.weights, (one, keys)), seen, position)
-        tiles.store(scores, self.weights, (one, keys))
-        top, total = tiles.load(self.tops, (one,)), tiles.load(self.totals, (one,))
-        higher = emit.binary(arith.MaximumfOp, top, emit.reduce(scores, "max", [1]))
-        tiles.store(higher, self.tops, (one,))
-        # The old maximum goes with the scores: what it becomes is what the old sum decays by.
-        shape, end = (1, self.grain), emit.index(self.page)
-        former = emit.broadcast(top, [0], shape)
-        tiles.store(former, self.weights, (one, Span(end, self.grain, inside=True)))
+        one, end = Span(row, 1, inside=True), emit.index(self.page)
+        former = tiles.load(self.tops, (one,))
+        before = emit.broadcast(former, [0], (1, self.grain))
+        tiles.store(before, self.weights, (one, Span(end, self.grain, inside=True)))
+
+        def some(at: SSAValue, top: SSAValue) -> Sequence[SSAValue]:
+            keys = Span(at, self.grain, inside=True)
+            loaded = tiles.load(self.weights, (one, keys))
+            scores = self._masked(loaded, emit.binary(arith.AddiOp, seen.begin, at), position)
+            tiles.store(scores, self.weights, (one, keys))
+            return [emit.binary(arith.MaxSIOp, top, self._ordered(scores))]
+
+        start = [self._ordered(before)]
+        (found,) = tiles.loop(emit.index(0), end, emit.index(self.grain), start, some)
+        tiles.store(self._unordered(emit.reduce(found, "max", [1])), self.tops, (one,))
+
+    def _ordered(self, x: SSAValue) -> SSAValue:
+        """Return integers that order as floats do: maxima of those heed no NaN.
+
+        A row with a NaN among its scores has NaN for powers and sum, whatever the maximum.
+        """
+        return self._turned(
+            self.emit.add(arith.BitcastOp(x, tile.vector(i32, tile.shape_of(x.type))))
+        )
+
+    def _unordered(self, x: SSAValue) -> SSAValue:
+        kind = tile.vector(f32, tile.shape_of(x.type))
+        return self.emit.add(arith.BitcastOp(self._turned(x), kind))
+
+    def _turned(self, x: SSAValue) -> SSAValue:
+        """Turn round the order of those below 0."""
+        emit, shape = self.emit, tile.shape_of(x.type)
+        sign = emit.binary(arith.ShRSIOp, x, emit.full(31, i32, shape))
+        below = emit.binary(arith.AndIOp, sign, emit.full(0x7FFFFFFF, i32, shape))
+        return emit.binary(arith.XOrIOp, x, below)
+
+    def _weigh(self, row: SSAValue) -> None:
+        """Let a row's scores become the keys' weights, and its sums so far decay."""
+        emit, tiles = self.emit, self.tiles
+        one, end = Span(row, 1, inside=True), emit.index(self.page)
+        shape = (1, self.grain)
+        higher = emit.broadcast(tiles.load(self.tops, (one,)), [0], shape)
 
         def some(at: SSAValue, added: SSAValue, before: SSAValue) -> Sequence[SSAValue]:
             where = (one, Span(at, self.grain, inside=True))
-            by = emit.broadcast(higher, [0], shape)
-            power = emit.decay(emit.binary(arith.SubfOp, tiles.load(self.weights, where), by))
+            power = emit.decay(emit.binary(arith.SubfOp, tiles.load(self.weights, where), higher))
             tiles.store(power, self.weights, where)
             return [emit.binary(arith.AddfOp, added, before), power]
 
@@ -250,8 +283,19 @@ class _Builder:
         turns = (emit.index(0), emit.plus(end, self.grain), emit.index(self.grain))
         added, _ = tiles.loop(*turns, [zero, zero], some)
         decay = tiles.load(self.weights, (one, Span(end, 1, inside=True)), shape=(1,))
+        total = tiles.load(self.totals, (one,))
         total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
         tiles.store(total, self.totals, (one,))
+        size = gcd(self.width, WORDS)
+        by = emit.broadcast(decay, [0], (1, size))
+
+        def decayed(first: SSAValue) -> None:
+            where = one, Span(first, size, inside=True)
+            tiles.store(
+                emit.binary(arith.MulfOp, tiles.load(self.sums, where), by), self.sums, where
+            )
+
+        tiles.each(self.width, decayed, size)
 
     def _token(self, row: SSAValue, first: SSAValue, high: SSAValue) -> SSAValue:
         """Return the token that a row belongs to; the last one for rows of none."""
@@ -304,11 +348,12 @@ class _Builder:
         spans = Span(row, rows, inside=True), Span(column, size, inside=True)
         return self._rows_of(following, *spans)
 
-    def _masked(self, scores: SSAValue, seen: Seen, position: SSAValue) -> SSAValue:
-        """Return a row's scores, -inf where its token at `position` may not look."""
+    def _masked(self, scores: SSAValue, begin: SSAValue, position: SSAValue) -> SSAValue:
+        """Return a row's scores from key `begin` on, -inf for keys behind `position`."""
         emit, shape = self.emit, tile.shape_of(scores.type)
-        key = emit.add(tile.IotaOp(i32, self.page))
-        first = emit.add(tile.SplatOp(emit.cast(seen.begin, i32), [self.page]))
+        count = shape[-1]
+        key = emit.add(tile.IotaOp(i32, count))
+        first = emit.add(tile.SplatOp(emit.cast(begin, i32), [count]))
         key = emit.broadcast(emit.binary(arith.AddiOp, key, first), [1], shape)
         looks = emit.add(tile.CompareOp("le", key, emit.broadcast(position, [0], shape)))
         hidden = emit.full(float("-inf"), f32, shape)
@@ -330,18 +375,13 @@ class _Builder:
         return Span(seen.number, 1, inside=True), Span(seen.head, 1, inside=True)
 
     def _values(self, at: SSAValue, seen: Seen) -> None:
-        """Let the results of a group of rows decay, and add the page's values by their weights."""
-        emit, tiles = self.emit, self.tiles
-        rows = Span(at, self.group, inside=True)
+        """Add a page's values by their weights to the results of a group of rows."""
+        tiles, rows = self.tiles, Span(at, self.group, inside=True)
 
         def part(first: SSAValue) -> None:
             columns = Span(first, self.columns, inside=True)
             out = tiles.load(self.sums, (rows, columns))
-            end = Span(emit.index(self.page), 1, inside=True)
-            decay = tiles.load(self.weights, (rows, end), shape=(self.group,))
-            by = emit.broadcast(decay, [0], tile.shape_of(out.type))
-            out = self._added(rows, columns, seen, emit.binary(arith.MulfOp, out, by))
-            tiles.store(out, self.sums, (rows, columns))
+            tiles.store(self._added(rows, columns, seen, out), self.sums, (rows, columns))
 
         tiles.each(self.width, part, self.columns)
 

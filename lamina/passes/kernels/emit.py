@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
@@ -32,6 +33,10 @@ _FUNCTIONS: dict[str, type[Any]] = {
     "min": arith.MinSIOp,
     "max": arith.MaxSIOp,
 }
+
+
+_LONG = 1e6
+"""From here on a float may have too many digits for its text."""
 
 
 class Emit:
@@ -86,7 +91,9 @@ class Emit:
 
     def full(self, value: float, kind: Attribute, shape: Sequence[int]) -> SSAValue:
         """Return a vector with one value everywhere; for shape (), the scalar."""
-        if not shape or isinstance(kind, IndexType) or not isfinite(value):
+        # Text has infinities and long floats as bits, which a vector reads as numbers.
+        apart = not isfinite(value) or (isinstance(kind, AnyFloat) and abs(value) >= _LONG)
+        if not shape or isinstance(kind, IndexType) or apart:
             scalar = self.scalar(value, kind)
             return self._splat(scalar, shape) if shape else scalar
         item = int(value) if isinstance(kind, IntegerType) else float(value)

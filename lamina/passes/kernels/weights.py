@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from struct import pack
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType, f32, i8, i32
@@ -254,16 +255,31 @@ def _term(tiles: Tiles, x: SSAValue) -> tuple[SSAValue, SSAValue]:
     """Return quants i32 [M, n/32, 32] and scales [M, n/32] of blocks [M, n/32, 32].
 
     Magnitudes are compared as integers: floats without a sign order as their bits do, NaN on top.
+    Quotients are at most 127 but where a scale is too small, infinite or NaN: then quants are 0.
     """
     emit, shape = tiles.emit, tile.shape_of(x.type)
     rows, blocks, _ = shape
     bits = emit.add(arith.BitcastOp(emit.add(math.AbsFOp(x)), tile.vector(i32, shape)))
     largest = emit.reduce(bits, "max", [2])
     largest = emit.add(arith.BitcastOp(largest, tile.vector(f32, (rows, blocks))))
-    d = emit.binary(arith.DivfOp, largest, emit.full(127.0, f32, (rows, blocks)))
-    least = emit.full(quant.LEAST_SCALE, f32, (rows, blocks))
-    one = emit.full(1.0, f32, (rows, blocks))
-    empty = emit.add(tile.CompareOp("lt", d, least))
-    divisor = emit.add(tile.SelectOp(empty, one, d))
-    ratio = emit.binary(arith.DivfOp, x, emit.broadcast(divisor, [0, 1], shape))
-    return emit.cast(emit.add(math.RoundEvenOp(ratio)), i32), d
+    scales = (rows, blocks)
+    d = emit.binary(arith.DivfOp, largest, emit.full(127.0, f32, scales))
+    ratio = emit.binary(arith.DivfOp, x, emit.broadcast(d, [0, 1], shape))
+    near = emit.binary(arith.AddfOp, ratio, emit.full(_TO_INTEGER, f32, shape))
+    near = emit.add(arith.BitcastOp(near, tile.vector(i32, shape)))
+    integers = emit.binary(arith.SubiOp, near, emit.full(_bits(_TO_INTEGER), i32, shape))
+    d_bits = emit.add(arith.BitcastOp(d, tile.vector(i32, scales)))
+    above = emit.binary(arith.SubiOp, d_bits, emit.full(_bits(quant.LEAST_SCALE), i32, scales))
+    width = emit.full(_bits(float("inf")) - _bits(quant.LEAST_SCALE), i32, scales)
+    usable = emit.add(tile.CompareOp("lt", above, width, unsigned=True))
+    whole, none = (emit.full(n, i32, scales) for n in (-1, 0))
+    kept = emit.broadcast(emit.add(tile.SelectOp(usable, whole, none)), [0, 1], shape)
+    return emit.binary(arith.AndIOp, integers, kept), d
+
+
+_TO_INTEGER = 1.5 * 2**23
+"""Added to a float of less than 2^22, its last bits are the nearest integer, ties to even."""
+
+
+def _bits(x: float) -> int:
+    return int.from_bytes(pack("<f", x), "little")

@@ -94,6 +94,10 @@ _ELSEWHERE: Final = {
 }
 """The triples of code for machines of another architecture than this one."""
 
+_WIDE: Final = "-prefer-256-bit,-gfni"
+"""What is switched off beside 512-bit vectors: GFNI shifts bytes in the units that multiply, which
+8-bit dots fill, where a shift of words and a mask take others."""
+
 _BASELINE: Final = {"x86_64": "x86-64", "aarch64": "generic"}
 
 
@@ -165,7 +169,7 @@ def _host(name: str) -> CpuFeatures:
     if not LEVELS[name].needs:
         return features
     flags = llvm.get_host_cpu_features().flatten()
-    tuned = f"{flags},-prefer-256-bit" if features.vector_bytes == 64 else flags
+    tuned = f"{flags},{_WIDE}" if features.vector_bytes == 64 else flags
     return dataclasses.replace(features, cpu=llvm.get_host_cpu_name(), flags=tuned)
 
 
