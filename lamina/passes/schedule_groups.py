@@ -33,8 +33,9 @@ class ScheduleGroupsPass(ModulePass):
 
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
     whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of
-    `passes/schedules`. With `tuned`, schedules that were measured on this machine, which `cpu`
-    names, take their place; `given` ones (`CLASS -> m=8 n=16`) come before all.
+    `passes/schedules`. On a GPU `threads` share a tile. With `tuned`, schedules that were measured
+    on this machine, which `cpu` names, take their place; `given` ones (`CLASS -> m=8 n=16`) come
+    before all.
 
     The others take the place of what the model says. `few` are the columns of a tile of few rows
     (a branch of at most `few-rows`), `many` those of a tile of `rows` rows whose weights come in
@@ -55,6 +56,7 @@ class ScheduleGroupsPass(ModulePass):
     dots: bool = False
     cores: int = 1
     cpu: str = ""
+    threads: int = 1
     tuned: bool = False
     given: tuple[str, ...] = ()
     few_rows: int = 1

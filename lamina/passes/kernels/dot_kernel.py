@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import bf16, f16, f32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
@@ -27,8 +27,8 @@ ROWS = 4
 COLUMNS = 64
 """Rows and columns of the result in a tile, unless the schedule says otherwise."""
 
-MOST_SUMS = 16 * MOST_REGISTERS
-"""Elements of a tile, each a sum in a register."""
+LANES = 16
+"""Sums in a register of a core; a thread of a GPU has one in each."""
 
 STEP = 4
 """Columns of K that are taken at once: their elements of the rows are broadcast from memory, which
@@ -46,6 +46,11 @@ TILES = 16
 
 Right = Callable[[Mapping[int, Span], Span], tuple[SSAValue, int]]
 """Gives some columns of K of the right operand for a tile, and which dimension K is there."""
+
+
+def most_sums(threads: int) -> int:
+    """Return how many elements a tile may have, each a sum in a register of a core or thread."""
+    return MOST_REGISTERS * max(LANES, threads)
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,9 @@ class Roles:
 
 
 def has_tiles(op: nn.DotGeneralOp) -> bool:
-    """Whether a product is of one pair, and its last dimension the right operand's, f32."""
+    """Whether a product is of one pair of floats, and its last dimension the right operand's."""
     free = len(extents(op.b.type)) - len(tile.pairs(op.batch)) - len(tile.pairs(op.contract))
-    return len(tile.pairs(op.contract)) == 1 and free > 0 and nn.element(op.y) == f32
+    return len(tile.pairs(op.contract)) == 1 and free > 0 and nn.element(op.y) in (f32, f16, bf16)
 
 
 def build_dot(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -98,19 +103,24 @@ class _Builder:
         rank, batches = len(self.shape), len(tile.pairs(op.batch))
         free_right = [i for i in self.roles.right.values() if i >= batches]
         free_left = [i for i in self.roles.left.values() if i >= batches]
-        if nn.element(op.y) != f32 or not free_right or max(free_right) != rank - 1:
-            raise LoweringError("a product kernel has f32 results and a free right dimension")
+        if not has_tiles(op) or max(free_right) != rank - 1:
+            raise LoweringError("a product kernel has float results and a free right dimension")
+        kinds = {nn.element(op.a), nn.element(op.b)}
+        # What is narrow on both sides is multiplied as it is; sums are f32 in any case.
+        self.kind = kinds.pop() if kinds in ({f16}, {bf16}) else f32
         asked_rows = schedule.get("m", ROWS) if schedule else ROWS
         asked_columns = schedule.get("n", COLUMNS) if schedule else COLUMNS
-        if min(asked_rows, asked_columns) < 1:
+        self.step = schedule.get("k", STEP) if schedule else STEP
+        if min(asked_rows, asked_columns, self.step) < 1:
             raise self._refusal(asked_rows, asked_columns, "sizes start at 1")
         self.columns = chunk_of(self.shape[-1], asked_columns)
         self.row_dim = max(free_left) if free_left else None
         self.rows = 1
         if self.row_dim is not None:
             self.rows = chunk_of(self.shape[self.row_dim], asked_rows)
-        if self.rows * self.columns > MOST_SUMS:
-            room = f"at most {MOST_SUMS} sums fit into registers"
+        most = most_sums(schedule.get("threads", 1) if schedule else 1)
+        if self.rows * self.columns > most:
+            room = f"at most {most} sums fit into registers"
             raise self._refusal(self.rows, self.columns, room)
 
     def _refusal(self, rows: int, columns: int, why: str) -> TileDoesNotFit:
@@ -169,7 +179,7 @@ class _Builder:
         emit, last = self.emit, len(self.shape) - 1
         chunk, piece = chunk_of(self.depth, SQUARE), min(self.columns, SQUARE)
         depth = self.depth.evaluate({})
-        turned = emit.scratch(f32, [-(-depth // chunk) * chunk, self.columns])
+        turned = emit.scratch(self.kind, [-(-depth // chunk) * chunk, self.columns])
         columns = index[last]
 
         def turn(k: SSAValue) -> None:
@@ -186,7 +196,8 @@ class _Builder:
     def _tile(self, index: dict[int, Span], right: Right | None = None) -> None:
         """Emit one tile of the result."""
         where = tuple(index[d] for d in range(len(self.shape)))
-        self.tiles.fix(self.op.y, self._accumulate(index, right))
+        total = self.emit.cast(self._accumulate(index, right), nn.element(self.op.y))
+        self.tiles.fix(self.op.y, total)
         self.kernel.store(where[:-1], where[-1])
 
     def _span(self, dim: int, size: int, extent: Dim) -> Span:
@@ -214,11 +225,11 @@ class _Builder:
 
         zero, end = emit.index(0), emit.extent(self.depth)
         if right is None and self._across():
-            return over(zero, end, chunk_of(self.depth, SQUARE), start, False)
-        if self.depth % STEP == Dim.of(0):
-            return over(zero, end, STEP, start, True)
-        most = emit.extent(self.depth - self.depth % STEP)
-        return over(most, end, 1, over(zero, most, STEP, start, True), True)
+            return over(zero, end, chunk_of(self.depth, max(SQUARE, self.step)), start, False)
+        if self.depth % self.step == Dim.of(0):
+            return over(zero, end, self.step, start, True)
+        most = emit.extent(self.depth - self.depth % self.step)
+        return over(most, end, 1, over(zero, most, self.step, start, True), True)
 
     def _left_index(self, index: dict[int, Span]) -> dict[int, Subscript]:
         """Return where the left operand's rows are: rows that do not exist are the last one."""
@@ -256,5 +267,5 @@ class _Builder:
         count = where[free[0]].size if free else 1
         first = 0 if not free or free[0] > contracted else 1
         shape = (span.size, count) if first == 0 else (count, span.size)
-        loaded = self.emit.cast(self.tiles.tile_of(value, where), f32)
+        loaded = self.emit.cast(self.tiles.tile_of(value, where), self.kind)
         return self.emit.reshape(loaded, shape), first

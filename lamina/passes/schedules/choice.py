@@ -14,7 +14,7 @@ from lamina.dialects.tile import TUNED, ScheduleAttr
 from lamina.errors import InputError
 from lamina.passes.groups import body_ops
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.dot_kernel import MOST_SUMS
+from lamina.passes.kernels.dot_kernel import most_sums
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
 from lamina.passes.schedules.cost_model import CostModel
@@ -71,8 +71,9 @@ def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
 
 
 def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    tile = model.dot()
-    return {"m": tile.m, "n": tile.n}
+    tile, threads = model.dot(), model.machine.threads
+    sizes = {"m": tile.m, "n": tile.n}
+    return sizes if threads == 1 else {**sizes, "k": tile.k, "threads": threads}
 
 
 DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers]]] = {
@@ -87,8 +88,9 @@ def check_fit(group: nn.GroupOp, numbers: Numbers) -> None:
     said = " ".join(f"{name}={number}" for name, number in numbers.items())
     asked = f"group {group.sym_name.data} asks for a tile of {said}"
     if group.anchor.data == "dot":
-        if not 1 <= numbers["m"] * numbers["n"] <= MOST_SUMS:
-            raise TileDoesNotFit(f"{asked}: at most {MOST_SUMS} sums fit into registers")
+        most = most_sums(numbers.get("threads", 1))
+        if not 1 <= numbers["m"] * numbers["n"] <= most:
+            raise TileDoesNotFit(f"{asked}: at most {most} sums fit into registers")
         return
     ops = body_ops(group)
     products = [cast("Product", op) for op in ops if is_linear(op)]

@@ -56,6 +56,12 @@ tenth of the others."""
 
 F32 = 4
 
+EACH = 64
+"""Sums of a thread that shares a tile: a quarter of the registers it can have."""
+
+SHARED_STEP = 32
+"""Columns of K that threads share at once: two steps of a matrix unit for 16-bit floats."""
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -131,12 +137,20 @@ class CostModel:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)
 
+    def _shared_dot(self) -> Tile:
+        """Return the tile of a block of threads, nearly square: each has `EACH` of its sums."""
+        sums = EACH * self.machine.threads
+        columns = 1 << (sums.bit_length() - 1) // 2
+        return Tile(sums // columns, columns, columns, SHARED_STEP)
+
     def dot(self) -> Tile:
         """Return the tile of a product of two tensors.
 
         Its right operand is turned round once for all rows of a tile. Sums take half of the
         registers, as those of floats do.
         """
+        if self.machine.threads > 1:
+            return self._shared_dot()
         rows = self.wishes.rows or MOST_ROWS
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)

@@ -14,6 +14,7 @@ _MOST: dict[str, int] = {
     "l1": 1 << 24,
     "l2": 1 << 30,
     "cores": 1 << 12,
+    "threads": 1 << 10,
 }
 """The largest number of each kind that is believed."""
 
@@ -26,8 +27,8 @@ class Machine:
 
     `lanes` are the f32 of a register, `registers` how many there are, `l1` and `l2` the bytes of
     a core's data caches; `dots` says that there is an instruction for dots of 8-bit numbers. `cpu`
-    is a name that tells CPUs of the same numbers apart. Raises `InputError` for a number that no
-    machine has.
+    is a name that tells CPUs of the same numbers apart. `threads` share a tile on a GPU, and each
+    has as many registers as a core. Raises `InputError` for a number that no machine has.
     """
 
     lanes: int = 8
@@ -37,6 +38,7 @@ class Machine:
     dots: bool = False
     cores: int = 1
     cpu: str = ""
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
