@@ -1,0 +1,40 @@
+"""The passes of the CUDA target, and the numbers that they take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xdsl.passes import ModulePass
+
+from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
+from lamina.passes.choose_layouts import ChooseLayoutsPass
+from lamina.passes.choose_variants import ChooseVariantsPass
+from lamina.passes.lower_tiles import LowerTilesPass
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
+from lamina.passes.schedule_groups import ScheduleGroupsPass
+from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
+
+THREADS: Final = 128
+"""Threads of a block: a warp for each of the four schedulers of a multiprocessor."""
+
+SUBGROUP: Final = 32
+"""Threads of a warp."""
+
+KEYS_ABREAST: Final = 16
+"""Keys that attention scores at once."""
+
+
+def cuda_passes(kv: str) -> tuple[ModulePass, ...]:
+    """Return the passes from an imported module to kernels of one thread on one arena.
+
+    `kv` is the element type of the pages of keys and values.
+    """
+    # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
+    schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS)
+    threads = LowerTilesPass(THREADS, SUBGROUP, STATIC_SHARED, narrow=True)
+    inserted = {
+        "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
+        "groups": (ChooseVariantsPass((1,)), schedule),
+        "plan": (ChooseLayoutsPass(THREADS, fragments=True), threads),
+    }
+    return assemble((*FUSION, *GROUPING, *LOWERING), inserted)
