@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     StringAttr,
+    UnitAttr,
     VectorType,
     f32,
     i1,
@@ -453,6 +454,137 @@ class MultiplyAccumulateOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LoadMatrixOp(IRDLOperation):
+    """Matrices of 8 by 8 elements of 16 bits from shared memory, `count` for each register of `at`.
+
+    Of the 32 threads of a subgroup, thread t says where row t % 8 of matrix t / 8 begins, at a
+    multiple of 8 elements, and gets of each matrix two elements of row t / 4, from column
+    t % 4 · 2 on; if `transposed`, of column t / 4. Rows of matrices beyond `count` do not matter.
+
+    %y = simt.load_matrix %m[%at] {count = 4 : i64}
+         : memref<512xi16, "workgroup">, vector<2xindex> -> vector<16xi16>
+    """
+
+    name = "simt.load_matrix"
+
+    x = operand_def(MemRefType)
+    at = operand_def(VectorType)
+    count = prop_def(IntegerAttr)
+    transposed = opt_prop_def(UnitAttr)
+    y = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `[` $at `]` attr-dict `:` type($x) `,` type($at) `->` type($y)"
+
+    def __init__(self, x: SSAValue, at: SSAValue, count: int, *, transposed: bool = False) -> None:
+        size = 2 * count * shape_of(at.type)[0]
+        super().__init__(
+            operands=[x, at],
+            properties={"count": IntegerAttr(count, 64)}
+            | ({"transposed": UnitAttr()} if transposed else {}),
+            result_types=[vector(element_of(x.type), (size,))],
+        )
+
+    def verify_(self) -> None:
+        """Check the memory, the count and the registers."""
+        kind, count = cast("MemRefType[Any]", self.x.type), self.count.value.data
+        require(kind.memory_space == WORKGROUP, "matrices are loaded from shared memory")
+        require(getattr(kind.element_type, "bitwidth", 0) == 16, f"matrices of {kind}")
+        require(count in (1, 2, 4), f"{count} matrices at once")
+        size = 2 * count * shape_of(self.at.type)[0]
+        require(self.y.type == vector(kind.element_type, (size,)), f"{size} in {self.y.type}")
+
+
+@irdl_op_definition
+class CopyAsyncOp(IRDLOperation):
+    """Begin to copy elements of an argument into shared memory, in runs of `run` (see load).
+
+    Where `mask` is false, zeros come. What is copied is there only after a `simt.wait`, for other
+    threads after a barrier behind it; until then nobody may touch it.
+
+    simt.copy_async %x[%at], %m[%to] mask %k : vector<8xi1> {run = 8 : i64}
+        : memref<?x64xf16>, vector<8xindex>, memref<512xi16, "workgroup">, vector<8xindex>
+    """
+
+    name = "simt.copy_async"
+
+    x = operand_def(MemRefType)
+    at = operand_def(VectorType)
+    m = operand_def(MemRefType)
+    to = operand_def(VectorType)
+    mask = opt_operand_def()
+    run = prop_def(IntegerAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$x `[` $at `]` `,` $m `[` $to `]` (`mask` $mask^ `:` type($mask))? attr-dict "
+        "`:` type($x) `,` type($at) `,` type($m) `,` type($to)"
+    )
+
+    def __init__(
+        self,
+        x: SSAValue,
+        at: SSAValue,
+        m: SSAValue,
+        to: SSAValue,
+        run: int,
+        mask: SSAValue | None = None,
+    ) -> None:
+        super().__init__(operands=[x, at, m, to, mask], properties={"run": IntegerAttr(run, 64)})
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of a run."""
+        return self.run.value.data * getattr(element_of(self.x.type), "bitwidth", 64) // 8
+
+    def verify_(self) -> None:
+        """Check the memories, the places, the mask and the size of a run."""
+        x, m = cast("MemRefType[Any]", self.x.type), cast("MemRefType[Any]", self.m.type)
+        require(m.memory_space == WORKGROUP, "copies go to shared memory")
+        require(x.memory_space != WORKGROUP, "copies come from an argument")
+        bits = [getattr(each.element_type, "bitwidth", 64) for each in (x, m)]
+        require(bits[0] == bits[1], f"a copy of {x.element_type} to {m.element_type}")
+        shape = shape_of(self.at.type)
+        require(self.at.type == self.to.type == vector(IndexType(), shape), "places differ")
+        require(self.mask is None or self.mask.type == vector(i1, shape), "the mask does not fit")
+        require(shape[0] % self.run.value.data == 0, f"runs of {self.run.value.data} in {shape}")
+        require(
+            self.bytes in (4, 8, 16), f"a copy takes 4, 8 or 16 bytes at once, not {self.bytes}"
+        )
+
+
+@irdl_op_definition
+class CommitOp(IRDLOperation):
+    """The copies that this thread began since the last commit are one group."""
+
+    name = "simt.commit"
+
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class WaitOp(IRDLOperation):
+    """Wait until all groups of copies of this thread but the `pending` last ones are done."""
+
+    name = "simt.wait"
+
+    pending = prop_def(IntegerAttr)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, 64)})
+
+    def verify_(self) -> None:
+        """Check the number."""
+        require(self.pending.value.data >= 0, "a number of groups is not negative")
+
+
+@irdl_op_definition
 class UniformOp(IRDLOperation):
     """A scalar that is known to be the same in all threads of the block.
 
@@ -475,14 +607,17 @@ class UniformOp(IRDLOperation):
         require(not shape_of(self.x.type) and self.x.type == self.y.type, "uniform takes a scalar")
 
 
-MEETINGS = (BarrierOp, MultiplyAccumulateOp, ShuffleOp, UniformOp)
+MEETINGS = (BarrierOp, LoadMatrixOp, MultiplyAccumulateOp, ShuffleOp, UniformOp)
 """Operations that all threads of a block, or of a subgroup, do together."""
 
 OPS: list[type[Operation]] = [
     BarrierOp,
+    CommitOp,
+    CopyAsyncOp,
     ExtentOp,
     JoinOp,
     KernelOp,
+    LoadMatrixOp,
     LoadOp,
     MemoryOp,
     MultiplyAccumulateOp,
@@ -492,6 +627,7 @@ OPS: list[type[Operation]] = [
     StrideOp,
     ThreadIdOp,
     UniformOp,
+    WaitOp,
 ]
 
 SIMT = Dialect("simt", OPS)

@@ -9,7 +9,10 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, Region, SSAValue
 
 VARYING = frozenset(
-    {"simt.thread_id", "simt.load", "simt.shuffle", "simt.pick", "simt.multiply_accumulate"}
+    {
+        *("simt.thread_id", "simt.load", "simt.load_matrix", "simt.shuffle", "simt.pick"),
+        "simt.multiply_accumulate",
+    }
 )
 """Operations whose results may differ between threads, whatever they are given."""
 

@@ -11,8 +11,11 @@ Name = SSAValue | str
 """A memory: a memref of the kernel, or one for exchanges."""
 
 
-EXCHANGES = ("i8", "i16", "i32", "i64")
-"""The memories through which threads hand each other elements."""
+EXCHANGE, LEFT, RIGHT = "exchange", "left", "right"
+"""What shared memory is for: elements for other threads, and the operands of fragments."""
+
+EXCHANGES = tuple(f"{use} i{bits}" for use in (EXCHANGE, LEFT, RIGHT) for bits in (8, 16, 32, 64))
+"""The names of the memories through which threads hand each other elements."""
 
 
 class Hazards:

@@ -26,7 +26,7 @@ from lamina.dialects.layouts import LAYOUT, Layout, layouts_of, spread
 from lamina.dialects.tile import element_of, shape_of
 from lamina.errors import LoweringError
 from lamina.passes.choose_layouts import broadcast_source, is_elementwise, transpose_source
-from lamina.passes.threads.hazards import Hazards
+from lamina.passes.threads.hazards import EXCHANGE, Hazards
 from lamina.passes.threads.places import Places, Table, View
 from lamina.passes.threads.writer import Number, Writer
 
@@ -54,11 +54,13 @@ class Lowering:
         rules: Mapping[type[Operation], Rule],
         *,
         narrow: bool = False,
+        stages: int = 1,
     ) -> None:
         self.kernel = kernel
         self.threads = threads
         self.subgroup = subgroup
-        self._narrow = narrow
+        self.narrow = narrow
+        self.stages = stages
         self._rules = rules
         old = kernel.body.block
         self.block = Block(arg_types=[arg.type for arg in old.args])
@@ -68,7 +70,7 @@ class Lowering:
         self.scalars: dict[SSAValue, SSAValue] = dict(zip(old.args, self.block.args, strict=True))
         self._homes: dict[SSAValue, tuple[Layout, SSAValue]] = {}
         self._memo: dict[tuple[SSAValue, Layout], SSAValue] = {}
-        self._shared: dict[Attribute, tuple[SSAValue, int]] = {}
+        self._shared: dict[str, tuple[SSAValue, int]] = {}
         self.hazards = Hazards(self.writer, kernel)
         self.memrefs: dict[SSAValue, Any] = {}
         self._steering = _steering(kernel)
@@ -153,8 +155,8 @@ class Lowering:
             if given is not None and at is not None:
                 return self.writer.pick(self.get(value, given), at)
         here, rows, size = self.layout(value), View.rows(shape_of(value.type)), 0
-        if self._narrow:
-            rows, view, size = padded(rows, view, self._stored(element_of(value.type)))
+        if self.narrow:
+            rows, view, size = padded(rows, view, self.stored(element_of(value.type)))
         size = max(size, prod(rows.shape))
         return self.exchange([(self.get(value, here), here, rows)], size, layout, view)
 
@@ -175,13 +177,13 @@ class Lowering:
         self.hazards.store(name)
         for held, given, where in sources:
             at = self.places.number(given, where)
-            registers = self._to_shared(held, kind)
+            registers = self.to_shared(held, kind)
             run = where.run(given, self.threads)
             self.store(registers, memory, at, [], self.places.owner(given), run)
         self.hazards.load(name)
         at = self.writer.registers(self.places.number(layout, view), layout.count)
         run = view.run(layout, self.threads)
-        return self._from_shared(self.writer.add(simt.LoadOp(memory, at, run=run)), kind)
+        return self.from_shared(self.writer.add(simt.LoadOp(memory, at, run=run)), kind)
 
     def store(
         self,
@@ -205,29 +207,31 @@ class Lowering:
             )
         )
 
-    def shared(self, kind: Attribute, size: int) -> tuple[SSAValue, str]:
-        """Return shared memory for `size` elements, which the next exchange uses again."""
-        stored = self._stored(kind)
-        memory, room = self._shared.get(stored, (None, 0))
+    def shared(self, kind: Attribute, size: int, use: str = EXCHANGE) -> tuple[SSAValue, str]:
+        """Return shared memory for `size` elements, and its name; a later use has it again."""
+        stored = self.stored(kind)
+        name = f"{use} {stored}"
+        memory, room = self._shared.get(name, (None, 0))
         if memory is None:
             memory = self.writer.hoist(simt.MemoryOp(stored, size))
         elif size > room:
             grown = MemRefType(cast("Any", stored), [size], memory_space=simt.WORKGROUP)
             memory = Rewriter.replace_value_with_new_type(memory, grown)
-        self._shared[stored] = (memory, max(size, room))
-        return memory, str(stored)
+        self._shared[name] = (memory, max(size, room))
+        return memory, name
 
-    def _stored(self, kind: Attribute) -> Attribute:
+    def stored(self, kind: Attribute) -> Attribute:
         """Return the type in which an element is handed to another thread."""
         if isinstance(kind, IndexType):
             return i32
         bits = int(cast("Any", kind).bitwidth)
-        if self._narrow and bits in (8, 16):
+        if self.narrow and bits in (8, 16):
             return IntegerType(bits)
         return i64 if bits == 64 else i32
 
-    def _to_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
-        stored, shape = self._stored(kind), shape_of(registers.type)
+    def to_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
+        """Return registers as shared memory has them."""
+        stored, shape = self.stored(kind), shape_of(registers.type)
         if stored == kind:
             return registers
         if isinstance(kind, IntegerType | IndexType):
@@ -236,9 +240,10 @@ class Lowering:
         value = self.writer.add(arith.BitcastOp(registers, tile.vector(bits, shape)))
         return value if bits == stored else self.writer.add(tile.CastOp(value, stored))
 
-    def _from_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
+    def from_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
+        """Return what shared memory had as elements of a type."""
         shape = shape_of(registers.type)
-        if self._stored(kind) == kind:
+        if self.stored(kind) == kind:
             return registers
         if isinstance(kind, IntegerType | IndexType):
             return self.writer.cast(registers, cast("Attribute", kind))

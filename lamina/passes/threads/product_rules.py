@@ -8,15 +8,11 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from lamina.dialects import simt, tile
+from lamina.dialects import tile
 from lamina.dialects.layouts import Layout, blocked, row_strides
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import (
-    FRAGMENTS,
-    dot_sources,
-    fragment_sources,
-    fragments_of,
-)
+from lamina.passes.choose_layouts import FRAGMENTS, dot_sources
+from lamina.passes.threads.fragment_rules import multiply
 from lamina.passes.threads.lowering import Lowering
 from lamina.passes.threads.places import View
 
@@ -25,7 +21,7 @@ def dot(low: Lowering, op: tile.DotOp) -> None:
     """Lower a sum of products; where operands cannot lie beside the sums, those move."""
     layout = low.layout(op.y)
     if FRAGMENTS in op.attributes:
-        _multiply_fragments(low, op, layout)
+        multiply(low, op)
         return
     sources = dot_sources(op, layout)
     if None in sources:
@@ -44,28 +40,6 @@ def dot(low: Lowering, op: tile.DotOp) -> None:
         else:
             total = low.writer.add(arith.AddiOp(total, low.writer.add(arith.MuliOp(x, y))))
     low.set(op.y, layout, total)
-
-
-def _multiply_fragments(low: Lowering, op: tile.DotOp, layout: Layout) -> None:
-    """Let matrix units add the products of fragments, those along K one after the other."""
-    how, writer = fragments_of(op, low.threads), low.writer
-    assert how is not None
-    at_a, at_b = fragment_sources(op, how)
-    a, b, sums = low.get(op.a, at_a), low.get(op.b, at_b), low.get(op.acc, layout)
-    rows, columns = how.m // (16 * how.rows), how.n // (8 * how.columns)
-    unsigned, total = tile.values(op.unsigned), list[SSAValue]()
-    for row, column in product(range(rows), range(columns)):
-        found = writer.pick(sums, _run(column + columns * row, 4))
-        for k in range(how.k // (8 * how.run)):
-            left = writer.pick(a, _run(row + rows * k, 4 * how.run))
-            right = writer.pick(b, _run(column + columns * k, 2 * how.run))
-            found = writer.add(simt.MultiplyAccumulateOp(left, right, found, unsigned))
-        total.append(found)
-    low.set(op.y, layout, writer.join(total))
-
-
-def _run(number: int, size: int) -> range:
-    return range(number * size, (number + 1) * size)
 
 
 class _Side:

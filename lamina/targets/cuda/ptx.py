@@ -19,7 +19,9 @@ _INTRINSICS: Final = (
     *("ceil", "copysign", "fabs", "floor", "fma", "fptosi.sat", "fptoui.sat", "maximum"),
     *("minimum", "roundeven", "smax", "smin", "sqrt", "trunc", "umax", "umin"),
     *("nvvm.barrier.cta.sync.aligned.all", "nvvm.read.ptx.sreg", "nvvm.shfl.sync.bfly.i32"),
-    *("nvvm.mma.m16n8k16", "nvvm.mma.m16n8k32", "vector.reduce.and"),
+    *("nvvm.mma.m16n8k16", "nvvm.mma.m16n8k32", "nvvm.ldmatrix.sync.aligned.m8n8"),
+    *("nvvm.cp.async.ca.shared.global", "nvvm.cp.async.cg.shared.global"),
+    *("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group", "vector.reduce.and"),
 )
 """The intrinsics that the back end selects on every architecture of the list.
 

@@ -217,6 +217,47 @@ def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
     p.set(op.y, p.joined(parts, sums, 4))
 
 
+def _load_matrix(p: Printer, op: simt.LoadMatrixOp) -> None:
+    count, memory, kind = op.count.value.data, p.memories[op.x], element(op.y.type)
+    way = "trans." if op.transposed is not None else ""
+    result = "i32" if count == 1 else f"{{ {', '.join(['i32'] * count)} }}"
+    words: list[str] = []
+    for at in p.elements(op.at):
+        place = (f"ptr addrspace({SHARED})", _place(p, memory, at))
+        found = p.call(f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.{way}b16.p3", result, place)
+        words += (
+            [found]
+            if count == 1
+            else [p.emit(f"extractvalue {result} {found}, {n}") for n in range(count)]
+        )
+    packed = f"<{len(words)} x i32>"
+    held = "poison"
+    for n, word in enumerate(words):
+        held = p.emit(f"insertelement {packed} {held}, i32 {word}, i32 {n}")
+    p.define(op.y, f"bitcast {packed} {held} to {kind.of(2 * len(words))}")
+
+
+def _copy_async(p: Printer, op: simt.CopyAsyncOp) -> None:
+    run, size = op.run.value.data, op.bytes
+    name = f"llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}.s"
+    masks = [None] if op.mask is None else p.elements(op.mask)[::run]
+    places = list(zip(p.elements(op.at)[::run], p.elements(op.to)[::run], strict=True))
+    masks = masks * len(places) if op.mask is None else masks
+    for (at, to), mask in zip(places, masks, strict=True):
+        source, target = (_place(p, p.memories[m], n) for m, n in ((op.x, at), (op.m, to)))
+        count = str(size) if mask is None else p.emit(f"select i1 {mask}, i32 {size}, i32 0")
+        pointers = ((f"ptr addrspace({SHARED})", target), (f"ptr addrspace({GLOBAL})", source))
+        p.call(name, "void", *pointers, ("i32", count))
+
+
+def _commit(p: Printer, op: simt.CommitOp) -> None:
+    p.call("llvm.nvvm.cp.async.commit.group", "void")
+
+
+def _wait(p: Printer, op: simt.WaitOp) -> None:
+    p.call("llvm.nvvm.cp.async.wait.group", "void", ("i32", str(op.pending.value.data)))
+
+
 def _words(p: Printer, value: SSAValue, type: str) -> list[str]:
     """Return the registers of a value in words of 32 bits."""
     kind, count = element(value.type), count_of(value.type)
@@ -319,8 +360,11 @@ RULES: Final[dict[type[Operation], Rule]] = {
     scf.IfOp: _if,
     scf.YieldOp: _nothing,
     simt.BarrierOp: _barrier,
+    simt.CommitOp: _commit,
+    simt.CopyAsyncOp: _copy_async,
     simt.ExtentOp: _extent,
     simt.JoinOp: _join,
+    simt.LoadMatrixOp: _load_matrix,
     simt.LoadOp: _load,
     simt.MemoryOp: _memory,
     simt.MultiplyAccumulateOp: _multiply,
@@ -330,6 +374,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.StrideOp: _stride,
     simt.ThreadIdOp: _thread_id,
     simt.UniformOp: _uniform,
+    simt.WaitOp: _wait,
     tile.CheckOp: _check,
     tile.ProgramIdOp: _program_id,
     tile.ReturnOp: _nothing,

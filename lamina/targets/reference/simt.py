@@ -24,6 +24,7 @@ from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, 
 from lamina.targets.reference.kernel import arrays_of, indices_of, programs_of
 from lamina.targets.reference.simt_memory import memories, workgroup
 from lamina.targets.reference.thread_block import ThreadBlock
+from lamina.targets.reference.tile import poison
 
 Args = tuple[Any, ...]
 
@@ -101,8 +102,58 @@ def _store(run: ThreadBlock, op: simt.StoreOp, args: Args) -> tuple[()]:
     return ()
 
 
+def _load_matrix(run: ThreadBlock, op: simt.LoadMatrixOp, args: Args) -> tuple[Any]:
+    memory, at = args
+    count = op.count.value.data
+    rows = np.broadcast_to(at, (len(run.threads), at.shape[1]))
+    rows = rows.reshape(-1, SUBGROUP, rows.shape[1])[:, : 8 * count]
+    if (rows % 8).any():
+        raise run.error(op, "a row of a matrix does not begin at a multiple of 8 elements")
+    row, column = np.divmod(np.arange(64), 8)
+    # [subgroup, row or column, two of the other, load, matrix]
+    places = rows.reshape(len(rows), count, 8, -1)[:, :, row] + column[None, None, :, None]
+    places = places.reshape(len(rows), count, 8, 8, -1)
+    if op.transposed is not None:
+        places = places.transpose(0, 1, 3, 2, 4)
+    pairs = places.reshape(len(rows), count, SUBGROUP, 2, -1).transpose(0, 2, 4, 1, 3)
+    wanted = pairs.reshape(len(run.threads), -1)
+    run.touch(op, memory, wanted.reshape(-1), _threads(run, wanted.shape), "read")
+    return (memory.elements[wanted],)
+
+
+def _copy_async(run: ThreadBlock, op: simt.CopyAsyncOp, args: Args) -> tuple[()]:
+    source, at, memory, to, *masks = args
+    shape = (len(run.threads), op.at.type.get_shape()[0])
+    places, targets = np.broadcast_to(at, shape), np.broadcast_to(to, shape)
+    kept = np.broadcast_to(masks[0] if masks else True, shape)
+    for numbers in (places, targets):
+        _check_runs(run, op, numbers, kept)
+    threads = _threads(run, shape)
+    run.touch(op, source, places[kept], threads[kept.reshape(-1)], "read")
+    run.touch(op, memory, targets.reshape(-1), threads, "write")
+    value = np.zeros(shape, source.elements.dtype)
+    value[kept] = source.elements[places[kept]]
+    memory.elements[targets] = poison(op.m.type.element_type, ())
+    run.copies[-1].append((op, memory, targets, value.view(memory.elements.dtype)))
+    return ()
+
+
+def _commit(run: ThreadBlock, op: simt.CommitOp, args: Args) -> tuple[()]:
+    run.copies.append([])
+    return ()
+
+
+def _wait(run: ThreadBlock, op: simt.WaitOp, args: Args) -> tuple[()]:
+    left = op.pending.value.data + 1
+    done, run.copies = run.copies[:-left], run.copies[-left:]
+    for copy, memory, targets, value in (each for group in done for each in group):
+        run.touch(copy, memory, targets.reshape(-1), _threads(run, targets.shape), "write")
+        memory.elements[targets] = value
+    return ()
+
+
 def _check_runs(
-    run: ThreadBlock, op: simt.LoadOp | simt.StoreOp, places: Array, kept: Array
+    run: ThreadBlock, op: simt.LoadOp | simt.StoreOp | simt.CopyAsyncOp, places: Array, kept: Array
 ) -> None:
     """Raise LaminaError if registers that are said to be neighbours in memory are not."""
     size = run.fact(op, _read_run)
@@ -117,7 +168,7 @@ def _check_runs(
         raise run.error(op, f"places {places[n]} under the mask {kept[n]} are no run of {size}")
 
 
-def _read_run(op: simt.LoadOp | simt.StoreOp) -> int:
+def _read_run(op: simt.LoadOp | simt.StoreOp | simt.CopyAsyncOp) -> int:
     return 1 if op.run is None else op.run.value.data
 
 
@@ -237,7 +288,11 @@ MEANINGS: dict[type[Operation], Meaning] = cast(
         simt.LoadOp: _load,
         simt.StoreOp: _store,
         simt.BarrierOp: _barrier,
+        simt.CommitOp: _commit,
+        simt.CopyAsyncOp: _copy_async,
+        simt.LoadMatrixOp: _load_matrix,
         simt.MultiplyAccumulateOp: _multiply,
+        simt.WaitOp: _wait,
         simt.ShuffleOp: _shuffle,
         simt.PickOp: _pick,
         simt.JoinOp: _join,

@@ -24,6 +24,8 @@ class ThreadBlock(Interpreter):
         self.kernel = kernel
         self.threads = np.arange(kernel.threads.value.data)
         self.interval = 0
+        self.copies: list[list[Any]] = [[]]
+        """Copies that have begun and are not there yet, by group; the last one is open."""
         self._places: list[tuple[int, ...]] = []
 
     def run_at(self, place: tuple[int, ...], arguments: Sequence[Any]) -> None:
@@ -31,6 +33,7 @@ class ThreadBlock(Interpreter):
         self.place = place
         self._places.append(place)
         self.interval += 1
+        self.copies = [[]]
         self.run_block(self.kernel.body.block, arguments)
 
     def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: str) -> None:

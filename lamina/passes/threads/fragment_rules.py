@@ -1,0 +1,142 @@
+"""Products on matrix units: operands come through shared memory, where fragments are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from xdsl.ir import SSAValue
+
+from lamina.dialects import simt, tile
+from lamina.dialects.layouts import Fragments, Layout
+from lamina.dialects.tile import element_of, shape_of
+from lamina.passes.choose_layouts import fragment_sources, fragments_of
+from lamina.passes.threads.hazards import LEFT, RIGHT
+from lamina.passes.threads.lowering import Lowering, padded
+from lamina.passes.threads.places import View
+from lamina.passes.threads.writer import Number
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a product in shared memory: row by row, with room between the rows.
+
+    `rows` is where its elements are stored, `size` how many elements it takes, `fragments` where
+    a thread's elements lie, and `across` says that K is not the dimension along rows.
+    """
+
+    value: SSAValue
+    use: str
+    rows: View
+    size: int
+    fragments: Layout
+    across: bool
+
+
+def operands_of(low: Lowering, op: tile.DotOp) -> tuple[Operand, Operand]:
+    """Return the operands of a product that matrix units make."""
+    how = how_of(low, op)
+    ((i, j),) = tile.pairs(op.contract)
+    a, b = fragment_sources(op, how)
+    return (
+        _operand(low, op.a, LEFT, a, across=i == 0),
+        _operand(low, op.b, RIGHT, b, across=j == 0),
+    )
+
+
+def _operand(
+    low: Lowering, value: SSAValue, use: str, fragments: Layout, *, across: bool
+) -> Operand:
+    rows = View.rows(shape_of(value.type))
+    view, _, size = padded(rows, rows, low.stored(element_of(value.type)))
+    return Operand(value, use, view, size, fragments, across)
+
+
+def how_of(low: Lowering, op: tile.DotOp) -> Fragments:
+    """Return how the threads share a product that matrix units make."""
+    how = fragments_of(op, low.threads)
+    assert how is not None
+    return how
+
+
+def multiply(low: Lowering, op: tile.DotOp) -> None:
+    """Lower a product: store its operands, then let matrix units add fragment after fragment."""
+    if not low.narrow:
+        a, b = fragment_sources(op, how_of(low, op))
+        add_fragments(low, op, low.get(op.a, a), low.get(op.b, b))
+        return
+    operands = operands_of(low, op)
+    memories: list[SSAValue] = []
+    for operand in operands:
+        kind, here = element_of(operand.value.type), low.layout(operand.value)
+        memory, name = low.shared(kind, operand.size, operand.use)
+        low.hazards.store(name)
+        registers = low.to_shared(low.get(operand.value, here), kind)
+        at, run = low.places.number(here, operand.rows), operand.rows.run(here, low.threads)
+        low.store(registers, memory, at, [], low.places.owner(here), run)
+        memories.append(memory)
+    for operand in operands:
+        low.hazards.load(low.shared(element_of(operand.value.type), 0, operand.use)[1])
+    left, right = (
+        loaded(low, op, operand, memory, 0)
+        for operand, memory in zip(operands, memories, strict=True)
+    )
+    add_fragments(low, op, left, right)
+
+
+def loaded(
+    low: Lowering, op: tile.DotOp, operand: Operand, memory: SSAValue, start: Number
+) -> SSAValue:
+    """Return a thread's registers of an operand that lies in shared memory from `start` on."""
+    kind = element_of(operand.value.type)
+    if getattr(kind, "bitwidth", 0) == 16:
+        return low.from_shared(_matrices(low, op, operand, memory, start), kind)
+    writer, count = low.writer, operand.fragments.count
+    at = writer.sum(start, low.places.number(operand.fragments, operand.rows))
+    run = operand.rows.run(operand.fragments, low.threads)
+    return low.from_shared(
+        writer.add(simt.LoadOp(memory, writer.registers(at, count), run=run)), kind
+    )
+
+
+def _matrices(
+    low: Lowering, op: tile.DotOp, operand: Operand, memory: SSAValue, start: Number
+) -> SSAValue:
+    """Load matrices of 8 by 8: four for a fragment of the left operand, two for the right."""
+    how, shape = how_of(low, op), operand.rows.shape
+    k, free = (shape[1], 1) if operand.across else (1, shape[1])
+    if operand.use == LEFT:
+        count, more = 4, [(2, 8 * free), (2, 8 * k)]
+        groups = [(how.columns, 0), (how.rows, 16 * free)]
+        again = [(how.m // (16 * how.rows), 16 * how.rows * free), (how.k // 16, 16 * k)]
+    else:
+        count, more = 2, [(2, 8 * k), (2, 0)]
+        groups = [(how.columns, 8 * free), (how.rows, 0)]
+        again = [(how.n // (8 * how.columns), 8 * how.columns * free), (how.k // 16, 16 * k)]
+    # Lane t names row t % 8 of matrix t / 8: along K where rows lie across it.
+    lanes = [(8, k if operand.across else free), *more]
+    rows = Layout((*lanes, *groups), tuple(again))
+    at = low.writer.sum(start, low.places.number(rows, operand.rows))
+    places = low.writer.registers(at, rows.count)
+    return low.writer.add(simt.LoadMatrixOp(memory, places, count, transposed=operand.across))
+
+
+def add_fragments(low: Lowering, op: tile.DotOp, a: SSAValue, b: SSAValue) -> None:
+    """Add the products of fragments to the sums, those along K one after the other."""
+    how, writer, layout = how_of(low, op), low.writer, low.layout(op.y)
+    sums = low.get(op.acc, layout)
+    rows, columns = how.m // (16 * how.rows), how.n // (8 * how.columns)
+    unsigned, total = tile.values(op.unsigned), list[SSAValue]()
+    for row, column in product(range(rows), range(columns)):
+        found = writer.pick(sums, _run(column + columns * row, 4))
+        for k in range(how.k // (8 * how.run)):
+            left = writer.pick(a, _run(row + rows * k, 4 * how.run))
+            right = writer.pick(b, _run(column + columns * k, 2 * how.run))
+            found = writer.add(simt.MultiplyAccumulateOp(left, right, found, unsigned))
+        total.append(found)
+    low.set(op.y, layout, writer.join(total))
+
+
+def _run(number: int, size: int) -> Sequence[int]:
+    return range(number * size, (number + 1) * size)
