@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import compiled_kernels
+import hopper
 import ml_dtypes
 import numpy as np
 import pytest
@@ -47,6 +48,13 @@ def histogram(text: str) -> bool:
     return bool((y[:16] == np.bincount(x & 15, minlength=16)).all())
 
 
+def hopper_product(text: str) -> bool:
+    rng = np.random.default_rng(4)
+    a, b = rng.standard_normal((70, 456)).astype(BF16), rng.standard_normal((64, 456)).astype(BF16)
+    c = hopper.product(text, a, b)
+    return np.allclose(c, a.astype("f8") @ b.astype("f8").T, atol=1e-3)
+
+
 def kernel_of(name: str) -> str:
     """The text of one kernel of the file, with what stands before all of them."""
     text = (HERE / "nvcc_kernels.ptx").read_text(encoding="utf-8")
@@ -60,6 +68,7 @@ KERNELS: dict[str, tuple[Callable[[], str], Callable[[str], bool]]] = {
     "gemm": (lambda: ptx(compiled_kernels.gemm()), gemm(64)),
     "nvcc softmax": (lambda: kernel_of("softmax"), softmax),
     "nvcc histogram": (lambda: kernel_of("histogram"), histogram),
+    "nvcc hopper": (lambda: hopper.TEXT, hopper_product),
     "nvcc gemm": (lambda: (HERE / "nvcc_gemm.ptx").read_text(encoding="utf-8"), gemm(128)),
 }
 
@@ -85,6 +94,7 @@ GUARD = r"@%p\d+ bra\s+\S+;(?=\s+st\.global)"
 SIZE = r"selp\.b32\s+(%r\d+), (%r\d+), 0, %p\d+;"
 WORDS = r"\{%r\d+, %r\d+, %r\d+, %r\d+\}"
 MMA = rf"(mma\S+\s+{WORDS},\s+)\{{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}},\s+\{{(%r\d+), (%r\d+)\}},"
+WAIT = r"\{ \.reg \.pred done;[^}]*\}"
 LOAD = r"(ldmatrix\S+\s+)\{(%r\d+), (%r\d+), (%r\d+), (%r\d+)\}"
 
 MUTANTS = {
@@ -107,6 +117,15 @@ MUTANTS = {
         "gemm", r"cp\.async\.commit_group;", "", "pending", 0
     ),
     "commit removed from the loop": Mutant("gemm", r"cp\.async\.commit_group;", "", "pending", 2),
+    "wait for a free stage removed": Mutant("nvcc hopper", WAIT, "", "pending race barrier", 0),
+    "wait for a full stage removed": Mutant("nvcc hopper", WAIT, "", "pending race", 1),
+    "wait for a product removed": Mutant(
+        "nvcc hopper", r"wgmma\.wait_group\.sync\.aligned 0;", "", "numbers race"
+    ),
+    "arrival after a product removed": Mutant(
+        "nvcc hopper", r"mbarrier\.arrive\.shared\.b64 _, [^;]*;", "", "barrier"
+    ),
+    "swizzle of a copy broken": Mutant("nvcc hopper", r"4611686[0-9]+", "0", "numbers"),
     "swizzle broken where tiles are written": Mutant(
         "gemm", r"xor\.b32(\s+%r\d+), %r\d+, (%r\d+);", r"mov.b32\1, \2;", "numbers race", 0
     ),

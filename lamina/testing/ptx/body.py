@@ -13,6 +13,7 @@ from lamina.testing.ptx.substitution import substitute
 from lamina.testing.ptx.syntax import (
     Address,
     Both,
+    Box,
     Function,
     Instruction,
     Integer,
@@ -189,16 +190,21 @@ class BodyParser:
             self._reader.accept(",")
         return Vector(tuple(items))
 
-    def _address(self) -> Address:
+    def _address(self) -> Address | Box:
         reader = self._reader
         base: Operand | None = None
         if reader.peek().kind == "name":
             base = self._named(reader.name())
         offset = reader.integer() if base is None else self._displacement()
+        start: Operand | None = None
+        if reader.accept(","):
+            reader.expect("{")
+            start = self._list("}")
         token = reader.peek()
         if not reader.accept("]") or isinstance(base, (Special, Sink, Integer)):
             raise FormatError(f"PTX line {token.line}: this is no address, at {token.text!r}")
-        return Address(base, offset)
+        place = Address(base, offset)
+        return Box(place, start.items) if isinstance(start, Vector) else place
 
     def _displacement(self) -> int:
         total = 0

@@ -43,6 +43,20 @@ class Clocks:
         known[released] = self.tick()
         self._warps[block, warps] = np.maximum(self._warps[block, warps], known)
 
+    def known_to(self, thread: int) -> Array:
+        """Return what a thread, and with it its warp, knows of each warp of its block, now."""
+        block, number = divmod(thread, self.threads_per_block)
+        known: Array = self._warps[block, number // WARP].copy()
+        known[number // WARP] = self.tick()
+        return known
+
+    def learn(self, threads: Array, known: Array) -> None:
+        """Let the warps of threads of one block know what others knew."""
+        self.fine = True
+        block = int(threads[0]) // self.threads_per_block
+        warps = np.unique(threads % self.threads_per_block // WARP)
+        self._warps[block, warps] = np.maximum(self._warps[block, warps], known)
+
     def meet_warps(self, warps: Array) -> None:
         """All threads of each of these warps have waited for each other."""
         lanes = self._fine_clocks().reshape(-1, WARP, WARP)

@@ -19,11 +19,18 @@ class Copy:
     places: Array
     data: Array
     group: Array
+    number: int
 
     def part(self, chosen: Array) -> Copy:
         """Return the copy of some of the threads."""
-        fields = (self.who, self.addresses, self.places, self.data, self.group)
-        return Copy(*(field[chosen] for field in fields))
+        return Copy(
+            self.who[chosen],
+            self.addresses[chosen],
+            self.places[chosen],
+            self.data[chosen],
+            self.group[chosen],
+            self.number,
+        )
 
 
 class Copies:
@@ -32,20 +39,30 @@ class Copies:
     def __init__(self, threads: int) -> None:
         self.committed: Array = np.zeros(threads, np.int64)
         self._under_way: list[Copy] = []
+        self._started = 0
 
     def start(self, who: Array, addresses: Array, places: Array, data: Array) -> None:
         """Add a copy to the open group of each thread."""
         group = self.committed[who]
-        self._under_way.append(Copy(who, addresses, places, data, group))
+        self._under_way.append(Copy(who, addresses, places, data, group, self._started))
+        self._started += 1
 
-    def arrive(self, waiting: Array, newest: int | None) -> Iterator[Copy]:
+    def number(self) -> int:
+        """Return how many copies were started so far."""
+        return self._started
+
+    def arrive(
+        self, waiting: Array, newest: int | None, until: int | None = None
+    ) -> Iterator[Copy]:
         """Take the copies of threads whose groups are done once `newest` groups may be left.
 
-        With None, all of them, in groups or not.
+        With None, all of them, in groups or not; with `until`, only as many as were started then.
         """
         left: list[Copy] = []
         for copy in self._under_way:
             done = waiting[copy.who]
+            if until is not None and copy.number >= until:
+                done = np.zeros(len(copy.who), np.bool_)
             if newest is not None:
                 done = done & (copy.group < self.committed[copy.who] - newest)
             if done.all():

@@ -35,11 +35,15 @@ class Products:
         self._hidden: dict[Key, Array] = {}
         self._threads = threads
 
-    def seen(self, key: Key, register: Array) -> Array:
-        """Return a register, with what products have put into it."""
+    def seen(self, key: Key, warpgroups: Array, register: Array) -> Array:
+        """Return a register (warpgroups, 128), with what products have put into it."""
+        shown = register.reshape(-1, WARPGROUP)[warpgroups]
         if key not in self._values:
-            return register
-        return np.where(self._hidden[key], self._values[key], register)
+            return shown
+        hidden, values = (
+            rows[key].reshape(-1, WARPGROUP)[warpgroups] for rows in (self._hidden, self._values)
+        )
+        return np.where(hidden, values, shown)
 
     def hide(self, key: Key, warpgroups: Array, values: Array) -> None:
         """Keep values (warpgroups, 128) of a register until they are waited for."""

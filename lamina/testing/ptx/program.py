@@ -19,14 +19,15 @@ from lamina.testing.ptx.scalars import SCALARS
 from lamina.testing.ptx.syntax import Address, Function, Instruction, Integer, Module, Symbol
 from lamina.testing.ptx.threads import Threads
 
-_TOUCHING = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix")
+_TOUCHING = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier")
 
 
 @dataclass(frozen=True)
 class Program:
     """What is needed to run a kernel; `steps` ends with a step that ends every thread.
 
-    `granule` is the smallest number of bytes that it reads or writes of shared memory at once.
+    `granule` is the smallest number of bytes that it reads or writes of shared memory at once,
+    `together` how many warps do an instruction together at most.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Program:
     granule: int
     directives: Mapping[str, tuple[int, ...]]
     layout: Layout
+    together: int
 
     @property
     def local_size(self) -> int:
@@ -93,6 +95,7 @@ def decode(module: Module, kernel: Function, fixed: Mapping[str, int], parameter
         _granule(flat),
         kernel.directives,
         layout,
+        4 if any(op.name == "wgmma" for op in flat.body) else 1,
     )
 
 
@@ -136,6 +139,10 @@ def _granule(flat: Flat) -> int:
 
 def _width(op: Instruction) -> int:
     if op.name in ("ldmatrix", "stmatrix"):
+        return 16
+    if op.name == "mbarrier":
+        return 8
+    if op.name == "cp" and "bulk" in op.modifiers:
         return 16
     if op.name == "cp":
         size = op.operands[2] if len(op.operands) > 2 else None

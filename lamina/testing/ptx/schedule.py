@@ -25,7 +25,7 @@ def run(program: Program, threads: Threads, limit: int) -> None:
     groups = threads.groups
     waiting: dict[int, tuple[Lanes, KernelFault]] = {}
     for _ in range(limit):
-        if not groups:
+        if not groups and not threads.mbarriers.idle(threads):
             break
         pc = min(groups)
         lanes = groups.pop(pc)

@@ -93,6 +93,15 @@ class Shared:
         self._atomic[cells] = atomic
         return None
 
+    def known(self, who: Array, places: Array, size: int) -> Trouble | None:
+        """Say if threads do not know yet what was last written to places; note nothing."""
+        cells, threads, per = self._cells(who, places, size)
+        return self._after_write(cells, threads, per, False)
+
+    def asynchronous(self, places: Array, size: int) -> None:
+        """Note that an asynchronous copy wrote here, which needs no fence."""
+        self._asynchronous[self._cells(places, places, size)[0]] = True
+
     def unfenced(self, places: Array, size: int, fenced: Array, readers: Array) -> Trouble | None:
         """Say what an asynchronous access would miss: writes of threads with no fence since.
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from lamina.testing.ptx.syntax import (
     Address,
     Both,
+    Box,
     Instruction,
     Not,
     Operand,
@@ -40,6 +41,11 @@ def _around(operand: Operand, names: Mapping[str, Operand]) -> Operand:
     match operand:
         case Vector(items):
             return Vector(tuple(_in(item, names) for item in items))
+        case Box(address, start):
+            return Box(
+                _address(address.base, address.offset, names),
+                tuple(_in(item, names) for item in start),
+            )
         case Both(first, second):
             return Both(_in(first, names), _in(second, names))
         case Not(inner):
@@ -48,7 +54,7 @@ def _around(operand: Operand, names: Mapping[str, Operand]) -> Operand:
             return operand
 
 
-def _address(base: Register | Symbol | None, offset: int, names: Mapping[str, Operand]) -> Operand:
+def _address(base: Register | Symbol | None, offset: int, names: Mapping[str, Operand]) -> Address:
     new = None if base is None else _in(base, names)
     assert new is None or isinstance(new, (Register, Symbol))
     return Address(new, offset)

@@ -51,6 +51,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """`[map, {x, y, …}]`: a part of a tensor that a map describes."""
+
+    address: Address
+    start: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Vector:
     """`{a, b, …}`, or the parenthesised arguments of a call."""
 
@@ -77,7 +85,7 @@ class Sink:
     """`_`: a result that nobody wants."""
 
 
-Operand = Register | Special | Integer | Real | Symbol | Address | Vector | Both | Not | Sink
+Operand = Register | Special | Integer | Real | Symbol | Address | Box | Vector | Both | Not | Sink
 
 
 @dataclass(frozen=True, slots=True)

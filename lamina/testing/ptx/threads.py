@@ -13,6 +13,7 @@ from lamina.testing.ptx.clocks import WARP, Clocks
 from lamina.testing.ptx.copies import Copies
 from lamina.testing.ptx.fault import KernelFault
 from lamina.testing.ptx.lanes import Lanes
+from lamina.testing.ptx.mbarriers import MBarriers
 from lamina.testing.ptx.memory import Memory
 from lamina.testing.ptx.products import Products
 from lamina.testing.ptx.shared import Shared, Trouble
@@ -70,7 +71,8 @@ class Threads:
         self.memory = memory
         self.shape = shape
         self.blocks = blocks
-        self.per_block = shape.warps * WARP
+        self.warps = -(-shape.warps // program.together) * program.together
+        self.per_block = self.warps * WARP
         self.count = blocks * self.per_block
         self.rows: dict[tuple[int, np.dtype[Any]], Array] = {}
         self.poison = poison
@@ -94,12 +96,13 @@ class Threads:
         block = np.arange(self.count) // self.per_block
         self.live: Array = (number < shape.threads) & (block < blocks)
         self.everybody = Lanes(self.live.copy())
-        self.clocks = Clocks(self.blocks, shape.warps)
+        self.clocks = Clocks(self.blocks, self.warps)
         valid = self.program.shared_valid(shape.dynamic)
         granule = self.program.granule
         self.shared = Shared(self.blocks, valid, granule, self.clocks, self.poison)
         self.barriers = Barriers()
         self.copies = Copies(self.count)
+        self.mbarriers = MBarriers()
         self.products = Products(self.count)
         self.fenced: Array = np.zeros(self.count, np.int64)
         self.local.fill(self.poison)

@@ -31,6 +31,12 @@ class FakeDriver(ModuleCalls):
     CUstreamCaptureMode = enumerations.CUstreamCaptureMode
     CUstreamCaptureStatus = enumerations.CUstreamCaptureStatus
     CUmemPool_attribute = enumerations.CUmemPool_attribute
+    CUtensorMapDataType = enumerations.CUtensorMapDataType
+    CUtensorMapSwizzle = enumerations.CUtensorMapSwizzle
+    CUtensorMapInterleave = enumerations.CUtensorMapInterleave
+    CUtensorMapL2promotion = enumerations.CUtensorMapL2promotion
+    CUtensorMapFloatOOBfill = enumerations.CUtensorMapFloatOOBfill
+    CUtensorMap = handles.CUtensorMap
     CUdeviceptr = handles.CUdeviceptr
     CUstream = handles.CUstream
     CUcontext = handles.CUcontext

@@ -120,6 +120,52 @@ class CUstreamCaptureStatus(IntEnum):
     CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
 
 
+class CUtensorMapDataType(IntEnum):
+    """What the elements of a tensor map are."""
+
+    CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0
+    CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1
+    CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2
+    CU_TENSOR_MAP_DATA_TYPE_INT32 = 3
+    CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4
+    CU_TENSOR_MAP_DATA_TYPE_INT64 = 5
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9
+    CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11
+
+
+class CUtensorMapSwizzle(IntEnum):
+    """How many bytes units of 16 are exchanged in."""
+
+    CU_TENSOR_MAP_SWIZZLE_NONE = 0
+    CU_TENSOR_MAP_SWIZZLE_32B = 1
+    CU_TENSOR_MAP_SWIZZLE_64B = 2
+    CU_TENSOR_MAP_SWIZZLE_128B = 3
+
+
+class CUtensorMapInterleave(IntEnum):
+    """Whether channels are interleaved; here they are not."""
+
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0
+
+
+class CUtensorMapL2promotion(IntEnum):
+    """A hint for the cache."""
+
+    CU_TENSOR_MAP_L2_PROMOTION_NONE = 0
+    CU_TENSOR_MAP_L2_PROMOTION_L2_64B = 1
+    CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2
+    CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3
+
+
+class CUtensorMapFloatOOBfill(IntEnum):
+    """What is read outside of the tensor: zeros."""
+
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
+
+
 class CUmemPool_attribute(IntEnum):
     """What can be asked of a memory pool, or set."""
 

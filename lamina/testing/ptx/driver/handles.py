@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections import deque
 from collections.abc import Callable
@@ -127,6 +128,20 @@ class CUkernel:
 
     kernel: Kernel
     library: CUlibrary
+
+
+class CUtensorMap:
+    """A description of a tensor, to be an argument of a kernel."""
+
+    def __init__(self, octets: bytes) -> None:
+        self._octets = ctypes.create_string_buffer(octets, len(octets))
+
+    def getPtr(self) -> int:
+        """Return where its bytes lie."""
+        return ctypes.addressof(self._octets)
+
+    def __bytes__(self) -> bytes:
+        return self._octets.raw
 
 
 @dataclass(eq=False)

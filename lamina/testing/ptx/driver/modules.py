@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,19 @@ from lamina.errors import FormatError, InputError
 from lamina.testing.ptx.device import Kernel, WrongArchitecture
 from lamina.testing.ptx.driver.calls import Refused, call
 from lamina.testing.ptx.driver.enumerations import CUfunction_attribute, CUresult
-from lamina.testing.ptx.driver.handles import CUdeviceptr, CUkernel, CUlibrary
+from lamina.testing.ptx.driver.handles import CUdeviceptr, CUkernel, CUlibrary, CUtensorMap
 from lamina.testing.ptx.driver.memory import MemoryCalls
 from lamina.testing.ptx.layout import Place
+from lamina.testing.ptx.tensor_map import TensorMap
 
 NEWEST_PTX = 9.0
 """The newest PTX that the driver takes."""
+
+_SIZES = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 11: 4}
+"""The bytes of an element, by `CUtensorMapDataType`."""
+
+_WIDTHS = {0: 1, 1: 2, 2: 4, 3: 8}
+"""The units of 16 bytes that are exchanged, by `CUtensorMapSwizzle`."""
 
 _DYNAMIC = CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CARVEOUT = CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
@@ -177,6 +185,42 @@ class ModuleCalls(MemoryCalls):
         return facts.get(CUfunction_attribute(attribute), 0)
 
     @call(1)
+    def cuTensorMapEncodeTiled(
+        self,
+        kind: int,
+        rank: int,
+        address: int,
+        extents: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        steps: Sequence[int],
+        interleave: int,
+        swizzle: int,
+        promotion: int,
+        fill: int,
+    ) -> CUtensorMap:
+        """Describe a tensor in global memory; strides are in bytes, without the innermost."""
+        del promotion
+        if kind not in _SIZES or swizzle not in _WIDTHS or interleave or fill:
+            why = "this kind of tensor map is not known here"
+            raise Refused(CUresult.CUDA_ERROR_INVALID_VALUE, why)
+        if any(int(step) != 1 for step in steps) or rank != len(extents):
+            why = "elements are to follow each other, and as many extents as the rank says"
+            raise Refused(CUresult.CUDA_ERROR_INVALID_VALUE, why)
+        described = TensorMap(
+            _SIZES[kind],
+            int(address),
+            tuple(map(int, extents)),
+            tuple(map(int, strides)),
+            tuple(map(int, box)),
+            _WIDTHS[swizzle],
+        )
+        try:
+            return CUtensorMap(described.encode())
+        except InputError as error:
+            raise Refused(CUresult.CUDA_ERROR_INVALID_VALUE, str(error)) from error
+
+    @call(1)
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(
         self, kernel: CUkernel, threads: int, dynamic: int
     ) -> int:
@@ -229,7 +273,10 @@ def arguments(params: Any, places: tuple[Place, ...]) -> list[bytes]:
         values, types = params  # pyright: ignore[reportUnknownVariableType]
         if len(values) != len(types):  # pyright: ignore[reportUnknownArgumentType]
             raise InputError("as many types as values are needed")
-        return [_typed(value, kind) for value, kind in zip(values, types, strict=True)]  # pyright: ignore
+        if len(values) != len(places):  # pyright: ignore[reportUnknownArgumentType]
+            raise InputError(f"{len(places)} arguments are needed")
+        rows = zip(values, types, places, strict=True)  # pyright: ignore
+        return [_typed(value, kind, place.size) for value, kind, place in rows]  # pyright: ignore
     address = params if isinstance(params, int) else np.asarray(params).ctypes.data
     pointers = (ctypes.c_void_p * len(places)).from_address(address)
     return [
@@ -238,10 +285,10 @@ def arguments(params: Any, places: tuple[Place, ...]) -> list[bytes]:
     ]
 
 
-def _typed(value: Any, kind: Any) -> bytes:
+def _typed(value: Any, kind: Any, size: int) -> bytes:
     if kind is None:
         if hasattr(value, "getPtr"):
-            return bytes(ctypes.c_void_p.from_address(value.getPtr()))
+            return ctypes.string_at(value.getPtr(), size)
         return bytes(ctypes.c_void_p(int(value))) if isinstance(value, int) else bytes(value)
     if isinstance(value, kind):
         return bytes(value)

@@ -12,6 +12,7 @@ from lamina.testing.ptx.rules import (
     floats,
     integers,
     matrix,
+    mbarrier,
     memory,
     moves,
     warp,
@@ -21,7 +22,7 @@ from lamina.testing.ptx.rules.rule import Rule, by_type
 
 _TABLES = (
     *(atomics.RULES, bits.RULES, comparison.RULES, control.RULES, conversion.RULES, copy.RULES),
-    *(matrix.RULES, memory.RULES, moves.RULES, warp.RULES),
+    *(matrix.RULES, mbarrier.RULES, memory.RULES, moves.RULES, warp.RULES),
     warpgroup.RULES,
 )
 

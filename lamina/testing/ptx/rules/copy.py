@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from lamina.targets.reference.dtypes import Array
 from lamina.testing.ptx.access import gather, shared_places
+from lamina.testing.ptx.copies import Copy
 from lamina.testing.ptx.decoder import Decoder, Step
 from lamina.testing.ptx.lanes import Lanes
+from lamina.testing.ptx.mbarriers import MBarrier
+from lamina.testing.ptx.rules import bulk
+from lamina.testing.ptx.rules.mbarrier import barrier_at, places_of
 from lamina.testing.ptx.rules.rule import Rule
 from lamina.testing.ptx.scalars import SCALARS
 from lamina.testing.ptx.syntax import Instruction, Integer
@@ -25,6 +30,10 @@ def _copy(decoder: Decoder, op: Instruction) -> Step:
         return _commit
     if op.modifiers[:2] in (("async", "wait_group"), ("async", "wait_all")):
         return _wait(decoder, op)
+    if op.modifiers[:2] == ("async", "bulk"):
+        return bulk.decode(decoder, op)
+    if op.modifiers[:4] == ("async", "mbarrier", "arrive", "noinc"):
+        return _arrive(decoder, op)
     if op.modifiers[0] != "async" or op.modifiers[1] not in ("ca", "cg"):
         raise decoder.unknown(op)
     target, source = (decoder.address(op, operand) for operand in op.operands[:2])
@@ -73,6 +82,39 @@ def _commit(t: Threads, lanes: Lanes) -> None:
     t.copies.committed[lanes.index] += 1
 
 
+def _arrive(decoder: Decoder, op: Instruction) -> Step:
+    """`cp.async.mbarrier.arrive.noinc`: arrive once all copies of the thread so far are done."""
+    address = decoder.address(op, op.operands[0])
+
+    def step(t: Threads, lanes: Lanes) -> None:
+        for who, place in zip(lanes.index, places_of(t, lanes, address), strict=True):
+            barrier = barrier_at(t, int(place), int(who))
+            barrier.copies.append((0, _landing(t, int(who), barrier)))
+
+    return step
+
+
+def _landing(t: Threads, who: int, barrier: MBarrier) -> Callable[[], Array]:
+    until = t.copies.number()
+
+    def land() -> Array:
+        mask = np.zeros(t.count, np.bool_)
+        mask[who] = True
+        _finish(t, t.copies.arrive(mask, None, until))
+        barrier.pending -= 1
+        return t.clocks.known_to(who)
+
+    return land
+
+
+def _finish(t: Threads, copies: Iterable[Copy]) -> None:
+    """Let copies write what they bring."""
+    for copy in copies:
+        size = copy.data.shape[1]
+        t.raise_for(t.shared.end_copy(copy.who, copy.places, size), copy.who, copy.addresses)
+        t.shared.rows(1, size)[copy.places // size] = copy.data
+
+
 def _wait(decoder: Decoder, op: Instruction) -> Step:
     newest = None
     if op.modifiers[1] == "wait_group":
@@ -82,10 +124,7 @@ def _wait(decoder: Decoder, op: Instruction) -> Step:
         newest = operand.value
 
     def step(t: Threads, lanes: Lanes) -> None:
-        for copy in t.copies.arrive(lanes.mask, newest):
-            size = copy.data.shape[1]
-            t.raise_for(t.shared.end_copy(copy.who, copy.places, size), copy.who, copy.addresses)
-            t.shared.rows(1, size)[copy.places // size] = copy.data
+        _finish(t, t.copies.arrive(lanes.mask, newest))
 
     return step
 

@@ -31,9 +31,6 @@ Matrices = Callable[[Threads, Array], tuple[Array, Array]]
 
 def _whole(t: Threads, lanes: Lanes) -> Array:
     """Return the numbers of the warpgroups that execute; all 128 threads have to."""
-    if t.per_block % WARPGROUP:
-        what = "blocks of whole warpgroups are needed, 128 threads each"
-        raise t.fault("divergence", what, int(lanes.index[0]))
     rows = lanes.mask.reshape(-1, WARPGROUP)
     full = rows.all(axis=1)
     torn = rows.any(axis=1) & ~full
@@ -148,8 +145,11 @@ class _Accumulator:
 
     def read(self, t: Threads, warpgroups: Array) -> Array:
         """Return D (warpgroups, 64, n) in float64."""
-        rows = [t.products.seen(key, t.rows[key[0], RAW[key[0]]][key[1]]) for key in self.keys]
-        words = np.stack(rows, axis=1).reshape(-1, 4, 32 * len(rows))[warpgroups]
+        rows = [
+            t.products.seen(key, warpgroups, t.rows[key[0], RAW[key[0]]][key[1]])
+            for key in self.keys
+        ]
+        words = np.stack(rows, axis=2).reshape(len(warpgroups), 4, 32 * len(rows))
         elements = words.view(self._kind.dtype)[:, :, self._places].astype(np.float64)
         return elements.reshape(len(warpgroups), ROWS, self._n)
 
