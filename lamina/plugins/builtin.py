@@ -75,6 +75,7 @@ INSERTIONS: Mapping[str, str] = {"fuse-launches": "kernels"}
 TARGETS: Mapping[str, str] = {
     "cpu": "lamina.targets.cpu.target:CpuTarget",
     "cuda": "lamina.targets.cuda.target:CudaTarget",
+    "metal": "lamina.targets.metal.target:MetalTarget",
     "reference": "lamina.targets.reference.target:ReferenceTarget",
     "webgpu": "lamina.targets.webgpu.target:WebGpuTarget",
 }

@@ -1,0 +1,22 @@
+"""The Metal target on an imitated device, whose kernels run on this machine's CPU."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from lamina.targets.base import Artifact
+from lamina.targets.metal.device import Device
+from lamina.targets.metal.executable import MetalExecutable
+from lamina.targets.metal.loading import load_artifact
+from lamina.targets.metal.target import MetalTarget
+from lamina.testing.msl.device import Metal
+
+
+@dataclass(frozen=True)
+class ImitatedTarget(MetalTarget):
+    """`MetalTarget`, but for the device that it opens."""
+
+    module: ClassVar[Any] = Metal()
+
+    def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> MetalExecutable:
+        return load_artifact(artifact, weights, Device(self.module))
