@@ -115,3 +115,13 @@ def test_the_last_warp_may_be_partial() -> None:
     body = "shfl.sync.down.b32 %r1, %r0, 1, 31, -1; mad.wide.u32 %rd1, %r0, 4, %rd0; st.global.u32 [%rd1], %r1;"
     y = launch(entry(body), 1, 40, np.zeros(40, "u4"))[0]
     assert y.tolist() == [*range(1, 32), 31, *range(33, 40), 0xFFFFFFFF]
+
+
+def test_a_collective_waits_for_threads_that_come_from_further_down() -> None:
+    body = """
+    setp.ge.u32 %p0, %r0, 20; mov.u32 %r1, %r0; @%p0 bra FAR; MEET: redux.sync.add.u32 %r2, %r1, -1;
+    mad.wide.u32 %rd1, %r0, 4, %rd0; st.global.u32 [%rd1], %r2; ret;
+    FAR: mov.u32 %r1, 1000; bra MEET;
+    """
+    y = launch(entry(body), 1, 32, np.zeros(32, "u4"))[0]
+    assert y.tolist() == [190 + 12_000] * 32

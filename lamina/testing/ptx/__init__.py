@@ -10,6 +10,7 @@ from lamina.testing.ptx.device import Device, Kernel, Loaded, Specification, Wro
 from lamina.testing.ptx.fault import KernelFault
 from lamina.testing.ptx.memory import MemoryFull
 from lamina.testing.ptx.parser import parse
+from lamina.testing.ptx.traffic import Traffic
 
 __all__ = [
     "Device",
@@ -18,6 +19,7 @@ __all__ = [
     "Loaded",
     "MemoryFull",
     "Specification",
+    "Traffic",
     "WrongArchitecture",
     "parse",
 ]

@@ -70,9 +70,13 @@ def place(
             address = int(addresses[wrong])
             what = f"{size} bytes at address {address:#x} {t.memory.describe(address)}"
             raise t.fault("bounds", what, int(who[wrong]))
+        if t.traffic is not None:
+            t.traffic.note_memory(t.line, who, addresses, size)
         return t.memory.rows(unit, count), index(addresses, size)
     if space == "shared":
         places = shared_places(t, who, addresses, size)
+        if t.traffic is not None:
+            t.traffic.note_shared(t.line, who, addresses, size)
         if write:
             trouble = t.shared.write(who, places, size, atomic=atomic)
         else:

@@ -17,6 +17,7 @@ from lamina.testing.ptx.parser import parse
 from lamina.testing.ptx.program import Program, decode
 from lamina.testing.ptx.syntax import Module, Symbol, Variable
 from lamina.testing.ptx.threads import Shape, Threads
+from lamina.testing.ptx.traffic import Traffic
 
 STATIC_LIMIT = 48 << 10
 """Bytes of shared memory a block may have unless its kernel asks for more."""
@@ -183,17 +184,22 @@ class Device:
         block: Sequence[int],
         args: Sequence[Any],
         shared_bytes: int = 0,
+        *,
+        traffic: Traffic | None = None,
     ) -> None:
         """Run a kernel to its end.
 
-        Arguments are addresses and integers, floats, NumPy scalars, ctypes values or bytes.
+        Arguments are addresses and integers, floats, NumPy scalars, ctypes values or bytes. Its
+        accesses to memory are counted in `traffic`, if that is given.
         Raises `InputError` for a launch that no device would take, and `KernelFault` for what
         goes wrong in it.
         """
         shape = self.shape(kernel, grid, block, shared_bytes)
-        self.run(kernel, shape, self.pack(kernel, args))
+        self.run(kernel, shape, self.pack(kernel, args), traffic)
 
-    def run(self, kernel: Kernel, shape: Shape, parameters: bytes) -> None:
+    def run(
+        self, kernel: Kernel, shape: Shape, parameters: bytes, traffic: Traffic | None = None
+    ) -> None:
         """Run a kernel with parameters that `pack` made. Raises `KernelFault`."""
         self.memory.view(self._parameters, len(parameters))[:] = np.frombuffer(parameters, np.uint8)
         program = kernel.program
@@ -201,6 +207,7 @@ class Device:
         most = min(_THREADS_AT_ONCE, _REGISTER_BYTES_AT_ONCE // max(program.register_bytes, 1))
         at_once = max(1, min(most // per_block, shape.blocks))
         threads = Threads(program, self.memory, shape, at_once, self.poison)
+        threads.traffic = traffic
         with np.errstate(all="ignore"):
             for first in range(0, shape.blocks, at_once):
                 threads.begin(first, min(at_once, shape.blocks - first))

@@ -17,6 +17,7 @@ from lamina.testing.ptx.mbarriers import MBarriers
 from lamina.testing.ptx.memory import Memory
 from lamina.testing.ptx.products import Products
 from lamina.testing.ptx.shared import Shared, Trouble
+from lamina.testing.ptx.traffic import Traffic
 
 if TYPE_CHECKING:
     from lamina.testing.ptx.program import Program
@@ -84,6 +85,7 @@ class Threads:
             self.rows[bits, raw] = stored
         self.carry: Array = np.zeros(self.count, np.uint64)
         self.local: Array = np.full(self.count * program.local_size, poison, np.uint8)
+        self.traffic: Traffic | None = None
         self.first = 0
         self.pc = 0
 
@@ -151,6 +153,11 @@ class Threads:
         """Return which block of those that run now each thread belongs to."""
         return threads // self.per_block
 
+    @property
+    def line(self) -> int:
+        """The line of the instruction that runs now."""
+        return self.program.lines[self.pc]
+
     def fault(self, kind: str, what: str, thread: int, line: int | None = None) -> KernelFault:
         """Return the error that names this instruction and a thread."""
         block, number = divmod(int(thread), self.per_block)
@@ -159,7 +166,7 @@ class Threads:
             kind,
             what,
             self.program.name,
-            self.program.lines[self.pc] if line is None else line,
+            self.line if line is None else line,
             tuple(int(x) for x in place),
             tuple(int(x) for x in coordinates(number, self.shape.block)),
         )

@@ -55,6 +55,8 @@ def _copy(decoder: Decoder, op: Instruction) -> Step:
             what = f"a copy of {count} bytes to a misaligned shared address"
             raise t.fault("alignment", what, int(who[wrong.argmax()]))
         places = shared_places(t, who, addresses, count)
+        if t.traffic is not None:
+            t.traffic.note_shared(t.line, who, addresses, count)
         t.raise_for(t.shared.begin_copy(who, places, count), who, addresses)
         t.shared.rows(1, count)[places // count] = t.poison
         t.copies.start(who, addresses, places, data)
