@@ -37,7 +37,8 @@ class LowerTilesPass(ModulePass):
 
     Tiles lie where `tile.layout` says. Elements that a thread needs and does not have come from
     its subgroup by shuffles, or through shared memory, of which a kernel may take `memory` bytes.
-    With `narrow`, elements of 8 and 16 bits take no more than that there.
+    With `narrow`, elements of 8 and 16 bits take no more than that there, and operands of matrix
+    units are copied there in `stages` rounds at a time, asynchronously.
     """
 
     name = "lower-tiles"
@@ -46,6 +47,7 @@ class LowerTilesPass(ModulePass):
     subgroup: int = 32
     memory: int = 32768
     narrow: bool = False
+    stages: int = 1
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -62,7 +64,9 @@ class LowerTilesPass(ModulePass):
                 self._lower(kernel)
 
     def _lower(self, kernel: tile.KernelOp) -> None:
-        low = Lowering(kernel, self.threads, self.subgroup, RULES, narrow=self.narrow)
+        low = Lowering(
+            kernel, self.threads, self.subgroup, RULES, narrow=self.narrow, stages=self.stages
+        )
         low.lower(kernel.body.block)
         low.block.add_op(tile.ReturnOp())
         new = simt.KernelOp.create(

@@ -12,6 +12,7 @@ from lamina.dialects import tile
 from lamina.dialects.tile import element_of, shape_of, vector
 from lamina.passes.threads.lowering import EVERYWHERE, Lowering, again
 from lamina.passes.threads.memory_rules import nothing
+from lamina.passes.threads.pipeline_rules import begin, copies_of, end, following, go_on
 
 
 def compute(low: Lowering, op: Operation) -> None:
@@ -48,22 +49,32 @@ def check(low: Lowering, op: tile.CheckOp) -> None:
 
 def loop(low: Lowering, op: scf.ForOp) -> None:
     """Lower a loop; what it carries stays in the same registers."""
-    old = op.body.block
+    old, copies = op.body.block, copies_of(low, op)
     block = Block(arg_types=[old.args[0].type, *(_type(low, y) for y in op.results)])
     carried = [_given(low, x, y) for x, y in zip(op.iter_args, op.results, strict=True)]
+    if copies is not None:
+        begin(low, copies)
+        block.insert_arg(old.args[0].type, len(block.args))
+        carried.append(low.writer.index(0))
+        low.copied.update(copies.loads)
     low.scalars[old.args[0]] = block.args[0]
-    for arg, y, new in zip(old.args[1:], op.results, block.args[1:], strict=True):
+    for arg, y, new in zip(old.args[1:], op.results, block.args[1:], strict=False):
         _set(low, arg, y, new)
     low.hazards.expect(old)
     before = low.hazards.state()
     with low.region(block):
+        if copies is not None:
+            go_on(low, copies, block.args[-1], block.args[0])
         low.lower(old)
-        block.add_op(scf.YieldOp(*_yielded(low, old, op)))
+        rooms = [] if copies is None else [following(low, block.args[-1])]
+        block.add_op(scf.YieldOp(*_yielded(low, old, op), *rooms))
     low.hazards.restore(before, low.hazards.state())
     bounds = (low.scalar(op.lb), low.scalar(op.ub), low.scalar(op.step))
     new_loop = scf.ForOp(*bounds, carried, block)
     low.writer.effect(new_loop)
-    for y, result in zip(op.results, new_loop.results, strict=True):
+    if copies is not None:
+        end(low)
+    for y, result in zip(op.results, new_loop.results, strict=False):
         _set(low, y, y, result)
 
 

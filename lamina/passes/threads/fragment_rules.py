@@ -66,6 +66,14 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
         a, b = fragment_sources(op, how_of(low, op))
         add_fragments(low, op, low.get(op.a, a), low.get(op.b, b))
         return
+    if op in low.rooms:
+        operands, memories, room = low.rooms[op]
+        left, right = (
+            loaded(low, op, each, memory, low.writer.product(room, each.size))
+            for each, memory in zip(operands, memories, strict=True)
+        )
+        add_fragments(low, op, left, right)
+        return
     operands = operands_of(low, op)
     memories: list[SSAValue] = []
     for operand in operands:

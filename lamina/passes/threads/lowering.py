@@ -73,6 +73,10 @@ class Lowering:
         self._shared: dict[str, tuple[SSAValue, int]] = {}
         self.hazards = Hazards(self.writer, kernel)
         self.memrefs: dict[SSAValue, Any] = {}
+        self.copied: set[Operation] = set()
+        """Loads that a loop does ahead, by copies."""
+        self.rooms: dict[Operation, Any] = {}
+        """For products whose operands were copied: these, their memories, and in which room."""
         self._steering = _steering(kernel)
 
     def lower(self, block: Block) -> None:
@@ -206,6 +210,21 @@ class Lowering:
                 run,
             )
         )
+
+    def copy(
+        self,
+        source: SSAValue,
+        at: Number,
+        memory: SSAValue,
+        to: Number,
+        mask: SSAValue,
+        count: int,
+        run: int,
+    ) -> None:
+        """Begin to copy elements of a memory of the kernel, as many as a thread has registers."""
+        places = [self.writer.registers(each, count) for each in (at, to)]
+        held = self.writer.registers(mask, count)
+        self.writer.effect(simt.CopyAsyncOp(source, places[0], memory, places[1], run, held))
 
     def shared(self, kind: Attribute, size: int, use: str = EXCHANGE) -> tuple[SSAValue, str]:
         """Return shared memory for `size` elements, and its name; a later use has it again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd, prod
 from typing import Any, NamedTuple, cast
 
@@ -54,9 +55,16 @@ def _memref(low: Lowering, value: SSAValue) -> Memref:
 
 
 def address(
-    low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout
+    low: Lowering,
+    op: tile.LoadOp | tile.StoreOp,
+    layout: Layout,
+    scalar: Callable[[SSAValue], SSAValue] | None = None,
 ) -> tuple[Memref, Number, list[SSAValue]]:
-    """Return the memory, the number of the element for each register, and where it is inside."""
+    """Return the memory, the number of the element for each register, and where it is inside.
+
+    `scalar` gives the scalars that say where, if not those of this place in the kernel.
+    """
+    scalar = scalar or low.scalar
     writer, shape, memory = low.writer, op.tile_shape, memref(low, op.x)
     zipped, safe, limits = values(op.zip), values(op.in_bounds), op.limits
     place, masks = cast("Number", memory.offset), list[SSAValue]()
@@ -67,7 +75,7 @@ def address(
             here: Number = low.view(at, layout, view, along(shape, layout, axis))
             place = writer.sum(place, writer.product(here, memory.strides[d]))
         else:
-            start = low.scalar(at)
+            start = scalar(at)
             step = writer.product(low.places.coordinate(layout, shape, d), op.steps[d])
             place = writer.sum(place, writer.product(start, memory.strides[d]))
             place = writer.sum(place, writer.product(step, memory.strides[d]))
@@ -75,12 +83,14 @@ def address(
         if d not in safe:
             masks += [writer.test("ge", here, 0), writer.test("lt", here, memory.extents[d])]
         if d in limits:
-            masks.append(writer.test("lt", here, low.scalar(limits[d])))
+            masks.append(writer.test("lt", here, scalar(limits[d])))
     return memory, place, masks
 
 
 def load(low: Lowering, op: tile.LoadOp) -> None:
-    """Lower a load; all threads load a scalar, the same one."""
+    """Lower a load; all threads load a scalar, the same one. What is copied is there already."""
+    if op in low.copied:
+        return
     scalar = not shape_of(op.y.type)
     layout = EVERYWHERE if scalar else low.layout(op.y)
     memory, at, masks = address(low, op, layout)
@@ -92,7 +102,7 @@ def load(low: Lowering, op: tile.LoadOp) -> None:
             low.writer.registers(at, layout.count),
             None if mask is None else low.writer.registers(mask, layout.count),
             op.pad,
-            _run(low, op, layout),
+            run_in(low, op, layout),
         )
     )
     if scalar:
@@ -112,11 +122,11 @@ def store(low: Lowering, op: tile.StoreOp) -> None:
     memory, at, masks = address(low, op, layout)
     registers = low.get(op.v, layout)
     low.hazards.store(op.x)
-    run = _run(low, op, layout)
+    run = run_in(low, op, layout)
     low.store(registers, memory.value, at, masks, low.places.owner(layout), run)
 
 
-def _run(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int:
+def run_in(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int:
     """Return how many registers at a time one instruction may load or store."""
     if not layout.count:
         return 1

@@ -123,7 +123,7 @@ def _load_matrix(run: ThreadBlock, op: simt.LoadMatrixOp, args: Args) -> tuple[A
 
 def _copy_async(run: ThreadBlock, op: simt.CopyAsyncOp, args: Args) -> tuple[()]:
     source, at, memory, to, *masks = args
-    shape = (len(run.threads), op.at.type.get_shape()[0])
+    shape = (len(run.threads), *tile.shape_of(op.at.type))
     places, targets = np.broadcast_to(at, shape), np.broadcast_to(to, shape)
     kept = np.broadcast_to(masks[0] if masks else True, shape)
     for numbers in (places, targets):
@@ -133,7 +133,7 @@ def _copy_async(run: ThreadBlock, op: simt.CopyAsyncOp, args: Args) -> tuple[()]
     run.touch(op, memory, targets.reshape(-1), threads, "write")
     value = np.zeros(shape, source.elements.dtype)
     value[kept] = source.elements[places[kept]]
-    memory.elements[targets] = poison(op.m.type.element_type, ())
+    memory.elements[targets] = poison(tile.element_of(op.m.type), ())
     run.copies[-1].append((op, memory, targets, value.view(memory.elements.dtype)))
     return ()
 
