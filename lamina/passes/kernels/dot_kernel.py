@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import bf16, f16, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim, product
@@ -86,6 +86,15 @@ def has_tiles(op: nn.DotGeneralOp) -> bool:
     return len(tile.pairs(op.contract)) == 1 and free > 0 and nn.element(op.y) in (f32, f16, bf16)
 
 
+def multiplied_in(op: nn.DotGeneralOp) -> Attribute:
+    """Return the type in which elements are multiplied: f16 or bf16 if both sides are, else f32.
+
+    Sums are f32 in any case.
+    """
+    kinds = {nn.element(op.a), nn.element(op.b)}
+    return kinds.pop() if kinds in ({f16}, {bf16}) else f32
+
+
 def build_dot(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is one `nn.dot_general`."""
     kernel = Kernel(group, name)
@@ -105,9 +114,7 @@ class _Builder:
         free_left = [i for i in self.roles.left.values() if i >= batches]
         if not has_tiles(op) or max(free_right) != rank - 1:
             raise LoweringError("a product kernel has float results and a free right dimension")
-        kinds = {nn.element(op.a), nn.element(op.b)}
-        # What is narrow on both sides is multiplied as it is; sums are f32 in any case.
-        self.kind = kinds.pop() if kinds in ({f16}, {bf16}) else f32
+        self.kind = multiplied_in(op)
         asked_rows = schedule.get("m", ROWS) if schedule else ROWS
         asked_columns = schedule.get("n", COLUMNS) if schedule else COLUMNS
         self.step = schedule.get("k", STEP) if schedule else STEP

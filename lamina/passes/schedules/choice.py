@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
+from xdsl.dialects.builtin import f32
+
 from lamina.dialects import nn
 from lamina.dialects.quant import ROWS
 from lamina.dialects.tile import TUNED, ScheduleAttr
 from lamina.errors import InputError
 from lamina.passes.groups import body_ops
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.dot_kernel import most_sums
+from lamina.passes.kernels.dot_kernel import most_sums, multiplied_in
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
 from lamina.passes.schedules.cost_model import CostModel
@@ -71,7 +73,9 @@ def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
 
 
 def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    tile, threads = model.dot(), model.machine.threads
+    (op,) = (op for op in body_ops(group) if isinstance(op, nn.DotGeneralOp))
+    narrow = multiplied_in(op) != f32
+    tile, threads = model.dot(narrow=narrow), model.machine.threads
     sizes = {"m": tile.m, "n": tile.n}
     return sizes if threads == 1 else {**sizes, "k": tile.k, "threads": threads}
 

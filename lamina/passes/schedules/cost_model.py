@@ -137,20 +137,23 @@ class CostModel:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)
 
-    def _shared_dot(self) -> Tile:
-        """Return the tile of a block of threads, nearly square: each has `EACH` of its sums."""
-        sums = EACH * self.machine.threads
-        columns = 1 << (sums.bit_length() - 1) // 2
-        return Tile(sums // columns, columns, columns, SHARED_STEP)
+    def _shared_dot(self, *, narrow: bool) -> Tile:
+        """Return the tile of a block of threads, nearly square.
 
-    def dot(self) -> Tile:
-        """Return the tile of a product of two tensors.
+        Operands of 16 bits leave a thread room for twice the sums, and come in longer steps.
+        """
+        sums = EACH * self.machine.threads // (1 if narrow else 2)
+        columns = 1 << (sums.bit_length() - 1) // 2
+        return Tile(sums // columns, columns, columns, SHARED_STEP if narrow else self._step)
+
+    def dot(self, *, narrow: bool = False) -> Tile:
+        """Return the tile of a product of two tensors, both of 16-bit floats if `narrow`.
 
         Its right operand is turned round once for all rows of a tile. Sums take half of the
         registers, as those of floats do.
         """
         if self.machine.threads > 1:
-            return self._shared_dot()
+            return self._shared_dot(narrow=narrow)
         rows = self.wishes.rows or MOST_ROWS
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)

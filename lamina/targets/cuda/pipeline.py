@@ -20,6 +20,9 @@ THREADS: Final = 128
 SUBGROUP: Final = 32
 """Threads of a warp."""
 
+STAGES: Final = 3
+"""Rounds of operands in shared memory: two on their way while one is multiplied."""
+
 KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
@@ -30,8 +33,8 @@ def cuda_passes(kv: str) -> tuple[ModulePass, ...]:
     `kv` is the element type of the pages of keys and values.
     """
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
-    schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS)
-    threads = LowerTilesPass(THREADS, SUBGROUP, STATIC_SHARED, narrow=True)
+    schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS, threads=THREADS)
+    threads = LowerTilesPass(THREADS, SUBGROUP, STATIC_SHARED, narrow=True, stages=STAGES)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "groups": (ChooseVariantsPass((1,)), schedule),
