@@ -23,7 +23,7 @@ struct Pair {
 };
 
 kernel void vectors(device float* y [[buffer(0)]], constant packed_float3* x [[buffer(1)]]) {
-  float4 v(1, 2, 3, 4);
+  float4 v = float4(1, 2, 3, 4);
   float4 w = float4(v.xy, 10.0, 20.0);
   quad z = v.wzyx + w * 2;
   y[0] = z.x;  // 4 + 2

@@ -5,6 +5,7 @@ choice, and tells of races, of barriers that not all threads come to, and of acc
 buffers. `check(text)` type-checks a text with libclang. `device` imitates the objects of Metal.
 """
 
+from lamina.testing.msl.check import Diagnostic, check
 from lamina.testing.msl.errors import MslError
 from lamina.testing.msl.kernels import Argument, Kernel, kernels_of
 from lamina.testing.msl.library import SCHEDULES, Launch, Library, Schedule, compile
@@ -13,12 +14,14 @@ from lamina.testing.msl.memory import Memory
 __all__ = [
     "SCHEDULES",
     "Argument",
+    "Diagnostic",
     "Kernel",
     "Launch",
     "Library",
     "Memory",
     "MslError",
     "Schedule",
+    "check",
     "compile",
     "kernels_of",
 ]

@@ -20,7 +20,7 @@ _VARIABLES: Final = re.compile(
     r"(?<=[;{}])(\s*)threadgroup\s+([\w:]+(?:\s*<[^;<>]*>)?)"
     r"\s+(\w+(?:\s*\[[^\[\]]*\])*(?:\s*,\s*\w+(?:\s*\[[^\[\]]*\])*)*)\s*;"
 )
-_LEFT: Final = re.compile(r"\bthreadgroup\b[^;*&(){}]*[;={]")
+_LEFT: Final = re.compile(r"\bthreadgroup\b[^;=*&(){}]*[;={]")
 _VARIABLE: Final = re.compile(r"\s*(\w+)\s*((?:\[[^\[\]]*\]\s*)*)")
 _TWICE_CONST: Final = re.compile(r"\bconst(\s+)constant\b|\bconstant(\s+)const\b")
 
@@ -63,9 +63,7 @@ def _choice(places: tuple[int, ...]) -> str:
 
 def _rewritten(text: str) -> str:
     text = without_attributes(without_comments(text))
-    text = _TWICE_CONST.sub(
-        lambda match: f"constant{match[1] or match[2]}", _without_includes(text)
-    )
+    text = _TWICE_CONST.sub(lambda match: f"constant{match[1] or match[2]}", without_includes(text))
     numbers = iter(range(len(text)))
 
     def declared(match: re.Match[str]) -> str:
@@ -80,7 +78,8 @@ def _rewritten(text: str) -> str:
     return text
 
 
-def _without_includes(text: str) -> str:
+def without_includes(text: str) -> str:
+    """Return a text without its includes; `MslError` if they are others than Metal's."""
     names = _INCLUDE.findall(text)
     if unknown := [name for name in names if not _KNOWN.fullmatch(name)]:
         raise MslError(f"the Metal text includes {unknown[0]}: expected headers of Metal only")
