@@ -7,13 +7,14 @@ from pathlib import Path
 
 import compiled_kernels
 import hopper
+import lowered_kernels
 import ml_dtypes
 import numpy as np
 import pytest
 from launching import launch
 from nvptx import ptx
 
-from lamina.testing.ptx import KernelFault
+from lamina.testing.ptx import Device, KernelFault
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 HERE = Path(__file__).parent
@@ -55,6 +56,23 @@ def hopper_product(text: str) -> bool:
     return np.allclose(c, a.astype("f8") @ b.astype("f8").T, atol=1e-3)
 
 
+def lowered_product(text: str) -> bool:
+    rng = np.random.default_rng(5)
+    n, wanted = 70, (lowered_kernels.DEPTH, lowered_kernels.COLUMNS)
+    x, w = (
+        rng.standard_normal((n, wanted[0])).astype("f2"),
+        rng.standard_normal(wanted).astype("f2"),
+    )
+    y, error = np.zeros((n, wanted[1]), "f4"), np.zeros(1, "i4")
+    device = Device()
+    places = [device.put(array) for array in (x, w, y, error)]
+    kernel = device.load(text).kernel("product")
+    grid = (-(-n // lowered_kernels.ROWS),)
+    device.launch(kernel, grid, (lowered_kernels.THREADS,), [*places[:3], n, n, n, 2, places[3]])
+    exact = x.astype("f8") @ w.astype("f8")
+    return np.allclose(device.get(places[2], "f4", y.shape), exact, atol=1e-3)
+
+
 def kernel_of(name: str) -> str:
     """The text of one kernel of the file, with what stands before all of them."""
     text = (HERE / "nvcc_kernels.ptx").read_text(encoding="utf-8")
@@ -68,6 +86,7 @@ KERNELS: dict[str, tuple[Callable[[], str], Callable[[str], bool]]] = {
     "gemm": (lambda: ptx(compiled_kernels.gemm()), gemm(64)),
     "nvcc softmax": (lambda: kernel_of("softmax"), softmax),
     "nvcc histogram": (lambda: kernel_of("histogram"), histogram),
+    "lowered product": (lowered_kernels.product, lowered_product),
     "nvcc hopper": (lambda: hopper.TEXT, hopper_product),
     "nvcc gemm": (lambda: (HERE / "nvcc_gemm.ptx").read_text(encoding="utf-8"), gemm(128)),
 }
@@ -117,6 +136,45 @@ MUTANTS = {
         "gemm", r"cp\.async\.commit_group;", "", "pending", 0
     ),
     "commit removed from the loop": Mutant("gemm", r"cp\.async\.commit_group;", "", "pending", 2),
+    "barrier removed from a lowered pipeline": Mutant(
+        "lowered product", BARRIER, "", "pending race"
+    ),
+    "wait weakened in a lowered pipeline": Mutant(
+        "lowered product", r"wait_group\s+1", "wait_group 2", "pending"
+    ),
+    "wait removed from a lowered pipeline": Mutant(
+        "lowered product", r"cp\.async\.wait_group\s+1;", "", "pending"
+    ),
+    "commit removed from a lowered pipeline": Mutant(
+        "lowered product", r"cp\.async\.commit_group;", "", "pending", 2
+    ),
+    "rows of a lowered tile brought together": Mutant(
+        "lowered product",
+        r"(mad\.lo\.s64\s+%rd\d+, %rd\d+, )48",
+        r"\g<1>32",
+        "numbers race pending",
+    ),
+    "stages of a lowered pipeline brought together": Mutant(
+        "lowered product",
+        r"(mad\.lo\.s64\s+%rd\d+, %rd\d+, )1536",
+        r"\g<1>768",
+        "race pending numbers",
+    ),
+    "fragment registers of a lowered A swapped": Mutant(
+        "lowered product", MMA, r"\1{\3, \2, \4, \5}, {\6, \7},", "numbers"
+    ),
+    "fragment registers of a lowered B swapped": Mutant(
+        "lowered product", MMA, r"\1{\2, \3, \4, \5}, {\7, \6},", "numbers", 2
+    ),
+    "fragment registers of a lowered load swapped": Mutant(
+        "lowered product", LOAD, r"\1{\2, \4, \3, \5}", "numbers", 1
+    ),
+    "bound dropped where a lowered result is stored": Mutant(
+        "lowered product", r"@%p\d+ bra\s+\S+;(?=\s+(?:or|shl|add)[^@]*st\.global)", "", "bounds", 1
+    ),
+    "bound dropped where a lowered operand is copied": Mutant(
+        "lowered product", r"selp\.b32\s+(%r\d+), 16, 0, %p\d+;", r"mov.b32 \1, 16;", "bounds", 0
+    ),
     "wait for a free stage removed": Mutant("nvcc hopper", WAIT, "", "pending race barrier", 0),
     "wait for a full stage removed": Mutant("nvcc hopper", WAIT, "", "pending race", 1),
     "wait for a product removed": Mutant(
