@@ -27,10 +27,11 @@ def run_on(
     *,
     subgroups: bool = True,
     most_blocks: int = 65535,
+    reads: Sequence[bool] = (),
 ) -> None:
-    """Run every block of the grid; `memrefs` are changed in place."""
+    """Run every block of the grid; `memrefs` are changed in place but for those in `reads`."""
     nodes, values = NodeTable(), {**symbols, "workers": workers}
-    text = emit_kernel(kernel, [False] * len(memrefs), nodes)
+    text = emit_kernel(kernel, reads or [False] * len(memrefs), nodes)
     (compiled,) = compile_kernels(device, [text], subgroups=subgroups)
     x, y, z = (*grid_of(kernel, values), 1, 1)[:3]
     if 0 in (x, y, z):

@@ -55,16 +55,17 @@ def listings(artifact: Artifact) -> Mapping[str, str]:
 
 
 def _reads(kernels: Sequence[KernelOp], plan: Plan) -> dict[str, tuple[bool, ...]]:
-    """Tell of each memref whether it is only ever a packed weight: nothing of that is written.
+    """Tell of each memref whether it is only ever a whole packed weight, which nobody writes.
 
     What lies in a buffer that a kernel writes elsewhere cannot be bound for reading alone.
     """
     last = FIRST_ARRAY + plan.arrays - len(plan.outputs)
     packed = range(last - len(plan.packed), last)
+    zeros = {value for number, value in plan.constants if number == 0}
     found = {op.sym_name.data: [a.data == "read" for a in op.access] for op in kernels}
     for kernel, first, count, *_ in plan.calls:
-        bases = [base for base, _ in plan.arguments[first : first + count] if base != NULL]
+        given = [each for each in plan.arguments[first : first + count] if each[0] != NULL]
         known = found[plan.kernels[kernel]]
-        for n, base in enumerate(bases):
-            known[n] = known[n] and base in packed
+        for n, (base, offset) in enumerate(given):
+            known[n] = known[n] and base in packed and offset in zeros
     return {name: tuple(reads) for name, reads in found.items()}

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from lamina.targets.shading import printer
 from lamina.targets.shading.printer import Language, NodeTable, Rule, count_of
 from lamina.targets.webgpu.elements import Element, element
+from lamina.targets.webgpu.places import Places
 
 __all__ = ["WGSL", "Memory", "NodeTable", "Printer", "Rule", "count_of"]
 
@@ -28,7 +29,8 @@ class Memory:
     """A memory in WGSL: the variable, its element, and how an element's number is spelt.
 
     `offset` is added to every number, `atomic` says that words are, `shared` that it is a block's
-    own and holds elements as registers do. `strides` and `extents` are texts.
+    own and holds elements as registers do, `aligned` that it begins with a word whatever the
+    offset. `strides` and `extents` are texts.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Memory:
     strides: tuple[str, ...] = ()
     atomic: bool = False
     shared: bool = False
+    aligned: bool = False
 
 
 class Printer(printer.Printer):
@@ -47,3 +50,4 @@ class Printer(printer.Printer):
         """Begin with nothing; `rules` prints each operation."""
         super().__init__(WGSL, rules, nodes)
         self.varied: set[str] = set()
+        self.places = Places()

@@ -32,7 +32,7 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
 
 def _load(p: Printer, op: simt.LoadOp) -> None:
     memory = p.memories[op.x]
-    texts = [_loaded(p, memory, at) for at in p.registers(op.at)]
+    texts = _from_words(p, memory, op) or [_loaded(p, memory, at) for at in p.registers(op.at)]
     if op.mask is not None:
         pad = _pad(memory.element, op.pad)
         masks = p.registers(op.mask)
@@ -43,6 +43,25 @@ def _load(p: Printer, op: simt.LoadOp) -> None:
 def _pad(kind: Element, pad: Attribute | None) -> str:
     number = cast("FloatAttr[Any] | IntegerAttr[Any]", pad).value.data if pad else 0
     return literal(kind, number)
+
+
+def _from_words(p: Printer, memory: Memory, op: simt.LoadOp) -> list[str] | None:
+    """Load each word once, where several registers come from it; None if that is not known."""
+    kind, places = memory.element, p.registers(op.at)
+    if not (memory.aligned and kind.narrow):
+        return None
+    each = 32 // kind.bits
+    known = p.places.words(op.at, each)
+    if known is None or len({first for first, _ in known}) == len(known):
+        return None
+    names: dict[int, str] = {}
+    for first, _ in known:
+        if first not in names:
+            names[first] = p.fresh()
+            p.add(
+                f"let {names[first]} = {memory.name}[({_index(memory, places[first])}) / {each}u];"
+            )
+    return [_part(p, kind, names[first], f"{part * kind.bits}u") for first, part in known]
 
 
 def _loaded(p: Printer, memory: Memory, at: str) -> str:
@@ -57,7 +76,11 @@ def _loaded(p: Printer, memory: Memory, at: str) -> str:
     each = 32 // kind.bits
     word = f"{memory.name}[({index}) / {each}u]"
     word = f"atomicLoad(&{word})" if memory.atomic else word
-    shift = f"((({index}) % {each}u) * {kind.bits}u)"
+    return _part(p, kind, word, f"((({index}) % {each}u) * {kind.bits}u)")
+
+
+def _part(p: Printer, kind: Element, word: str, shift: str) -> str:
+    """Return the element that begins at a bit of a word."""
     if kind.wgsl == "bool":
         return f"((({word} >> {shift}) & 0xffu) != 0u)"
     if kind.floating:

@@ -63,7 +63,7 @@ class KernelText:
 
 
 def emit_kernel(kernel: simt.KernelOp, reads: Sequence[bool], nodes: NodeTable) -> KernelText:
-    """Return a kernel in WGSL; `reads` says which memrefs lie where nothing is ever written.
+    """Return a kernel in WGSL; `reads` says which memrefs are packed weights, whole.
 
     Raises LoweringError naming the kernel and the operation that cannot be said in WGSL.
     """
@@ -159,7 +159,8 @@ class _Emission:
         self._printer.add(f"let {offset} = {start};")
         extents, strides = self._sizes(shape)
         atomic = held.narrow and value in self._atomic and not self._reads[number]
-        return Memory(name, held, offset, extents, strides, atomic=atomic)
+        aligned = self._reads[number] and not shape.offset
+        return Memory(name, held, offset, extents, strides, atomic=atomic, aligned=aligned)
 
     def _sizes(self, shape: Layout) -> tuple[tuple[str, ...], tuple[str, ...]]:
         extents = tuple(self._next_word() if n is None else f"{n}i" for n in shape.extents)
