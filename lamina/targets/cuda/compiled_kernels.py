@@ -66,7 +66,7 @@ class LoadedKernels:
     """The kernels of a plan in its order, and what keeps their code loaded."""
 
     kernels: tuple[CompiledKernel, ...]
-    library: Library
+    library: Library | None
 
 
 def load_kernels(device: CudaDevice, code: Code, facts: Sequence[KernelFacts]) -> LoadedKernels:
@@ -82,6 +82,8 @@ def load_kernels(device: CudaDevice, code: Code, facts: Sequence[KernelFacts]) -
         )
     for each in facts:
         _check_fits(device, each)
+    if not facts:
+        return LoadedKernels((), None)
     library = _loaded(device, code)
     kernels = tuple(CompiledKernel(each, _function(device, library, each)) for each in facts)
     return LoadedKernels(kernels, library)

@@ -39,7 +39,9 @@ def _captured(device: CudaDevice, give: Callable[[], None]) -> Any:
         give()
     except BaseException:
         # The stream is of no use before its capture has ended, whatever that says.
-        device.driver.cuStreamEndCapture(device.stream)
+        status, part = device.driver.cuStreamEndCapture(device.stream)
+        if status == 0:
+            device.driver.cuGraphDestroy(part)
         raise
     finally:
         device.capturing = False

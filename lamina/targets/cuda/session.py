@@ -69,6 +69,7 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
         self._device = device
         self._kernels = executable.loaded.kernels
         self._to_send = 0
+        self._under_way = False
         with device.lock:
             self._sent = Pinned(device, _ALIGNMENT)
             self._received = Pinned(device, _ALIGNMENT)
@@ -131,6 +132,10 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
         )
 
     def _begin(self, step: Step[CudaBuffer, Run], inputs: Sequence[Array]) -> None:
+        if self._under_way:
+            # A step that was broken off may still read what is written here.
+            self._device.wait()
+        self._under_way = True
         for n, array in enumerate(inputs):
             start = step.places[FIRST_ARRAY + n][1]
             place = self._sent.array[start : start + array.nbytes]
@@ -148,6 +153,7 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
     def _finish(self, step: Step[CudaBuffer, Run]) -> tuple[int, dict[str, Array]]:
         self._submit(step.runs[-1])
         self._device.wait()
+        self._under_way = False
         data = self._received.array
         found: dict[str, Array] = {}
         for output in step.outputs:

@@ -20,9 +20,6 @@ from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, Plan
 WORKERS: Final = 32
 """How many programs run at once, for kernels that share work out by that."""
 
-_MOST_SHAPES: Final = 64
-"""How many shapes of inputs steps are kept ready for."""
-
 
 class DeviceSession(ABC, Generic[B, R]):
     """Memory for one call after another, by one thread at a time.
@@ -32,6 +29,8 @@ class DeviceSession(ABC, Generic[B, R]):
     """
 
     workers: int = WORKERS
+    most_shapes: int = 64
+    """How many shapes of inputs steps are kept ready for."""
 
     def __init__(
         self,
@@ -142,7 +141,7 @@ class DeviceSession(ABC, Generic[B, R]):
             signature = self._signature
             symbols = bind((*signature.inputs, *signature.states), {**arrays, **self._states})
             step = self._new_step(arrays, dispatches_of(self._plan, symbols, self.workers))
-            if len(self._steps) == _MOST_SHAPES:
+            if len(self._steps) == self.most_shapes:
                 self._discard(self._steps.popitem(last=False)[1])
             self._steps[key] = step
         self._steps.move_to_end(key)

@@ -1,0 +1,111 @@
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checkpoints import CHECKPOINTS
+from fake_cuda import FakeCudaTarget
+
+import lamina
+from lamina.errors import InputError, TargetUnavailable
+from lamina.targets.cuda.target import CudaTarget
+
+TOKENS = [int(token) for token in np.random.default_rng(0).integers(0, 300, 11)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return CHECKPOINTS["gpt2"]().write(tmp_path_factory.mktemp("gpt2"))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[lamina.LLM]]:
+    """Return a tiny model on the interpreter, and by the meanings of its operations."""
+
+    @cache
+    def load(name: str) -> list[lamina.LLM]:
+        path = CHECKPOINTS[name]().write(tmp_path_factory.mktemp(name))
+        return [lamina.LLM(path, target=each) for each in (FakeCudaTarget(), "reference")]
+
+    return load
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "llama-bf16", "gguf-q4_1"])
+def test_a_tiny_model_has_the_logits_of_the_reference(
+    name: str, pair: Callable[[str], list[lamina.LLM]]
+) -> None:
+    found, expected = (llm.logits(TOKENS[:3]) for llm in pair(name))
+    assert np.abs(found - expected).max() < 2e-3
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_a_tiny_model_writes_what_the_reference_writes(
+    name: str, pair: Callable[[str], list[lamina.LLM]]
+) -> None:
+    prompts = [TOKENS[:5], TOKENS[:2]]
+    found, expected = (llm.generate(prompts, max_new_tokens=6) for llm in pair(name))
+    assert [done.token_ids for done in found] == [done.token_ids for done in expected]
+
+
+def test_pages_that_are_added_keep_those_that_were_written(
+    pair: Callable[[str], list[lamina.LLM]],
+) -> None:
+    cuda, reference = pair("llama")
+    prompt = (TOKENS * cuda.session.page)[: cuda.session.page - 1]
+    found, expected = (llm.generate([prompt], max_new_tokens=4) for llm in (cuda, reference))
+    assert found[0].token_ids == expected[0].token_ids
+
+
+def test_everything_but_running_works_without_a_device(
+    command: Callable[..., tuple[int, str, str]], folder: Path, tmp_path: Path
+) -> None:
+    out, dump = tmp_path / "tiny.lamina", tmp_path / "stages"
+    code, _, err = command("compile", folder, "-o", out, "--target", "cuda", "--dump-ir", dump)
+    assert (code, err) == (0, "")
+    names = {path.name for path in dump.iterdir()}
+    manifest = json.loads((dump / "manifest.json").read_text())
+    kernels = manifest["facts"]["kernels"]
+    assert len([name for name in names if name.endswith(".ptx")]) == kernels > 0
+    assert len([name for name in names if name.endswith(".ll")]) == kernels
+    assert manifest["facts"]["arch"] == "sm_80"
+    code, _, err = command("generate", out, "-p", "a", "--target", "cuda")
+    assert code == 1
+    assert "cuda finds no NVIDIA driver" in err
+
+
+def test_the_listing_of_a_kernel_is_a_module_of_its_own(folder: Path, tmp_path: Path) -> None:
+    target = FakeCudaTarget()
+    lamina.compile(lamina.read(folder), target=target, dump=tmp_path)
+    device = target.open()
+    for path in sorted(tmp_path.glob("*.ptx"))[:3]:
+        library = device.call("cuLibraryLoadData", path.read_bytes() + b"\0")
+        assert device.call("cuLibraryGetKernel", library, path.stem.encode())
+
+
+def test_a_compiled_file_runs_on_the_device(folder: Path, tmp_path: Path) -> None:
+    path, target = tmp_path / "tiny.lamina", FakeCudaTarget()
+    lamina.compiler.compile_to_file(lamina.read(folder), path, CudaTarget())
+    found = lamina.LLM(path, target=target).logits(TOKENS[:5])
+    expected = lamina.LLM(folder, target="reference").logits(TOKENS[:5])
+    assert np.abs(found - expected).max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ('cuda{arch="sm_33"}', "option arch: expected sm_80, .* got 'sm_33'"),
+        ('cuda{kv="f64"}', "pages of 'f64'"),
+        ("cuda{device=1.5}", "option device: expected a whole number"),
+        ("cuda{speed=9}", "no option 'speed'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(folder: Path, spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        lamina.compile(lamina.read(folder), target=spec)
+
+
+def test_the_bare_target_says_that_there_is_no_driver(folder: Path) -> None:
+    with pytest.raises(TargetUnavailable, match="no NVIDIA driver"):
+        lamina.compile(lamina.read(folder), target="cuda")
