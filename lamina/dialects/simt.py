@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -496,6 +496,87 @@ class LoadMatrixOp(IRDLOperation):
 
 
 @irdl_op_definition
+class WarpgroupMultiplyOp(IRDLOperation):
+    """`c + a b` of matrices `m` by `k` and `k` by `n` of 16-bit floats in shared memory.
+
+    All 128 threads of a block make it together, with sums in f32. An operand lies in matrices of 8
+    by 8, each 64 elements in a row, from `a_at` or `b_at` on: the next 8 rows (columns, of `b`) are
+    `a_steps[0]` elements further, the next 8 along K `a_steps[1]`. A matrix lies with K along its
+    rows, or across them for an operand named in `across` (1 = it is). Registers of `c`: thread t
+    has the rows t / 32 · 16 + t % 32 / 4 and 8 more, and two columns from t % 4 · 2 on. They go
+    along the columns, then to the other row, then 8 columns on, then 64 rows. What threads stored
+    is seen behind a `simt.fence` and a barrier.
+    """
+
+    name = "simt.warpgroup_multiply"
+
+    a = operand_def(MemRefType)
+    a_at = operand_def(IndexType())
+    b = operand_def(MemRefType)
+    b_at = operand_def(IndexType())
+    c = operand_def(VectorType)
+    sizes = prop_def(DenseArrayBase)
+    a_steps = prop_def(DenseArrayBase)
+    b_steps = prop_def(DenseArrayBase)
+    across = opt_prop_def(DenseArrayBase)
+    kind = prop_def(TypeAttribute)
+    y = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$a `[` $a_at `]` `,` $b `[` $b_at `]` `,` $c attr-dict "
+        "`:` type($a) `,` type($b) `,` type($c) `->` type($y)"
+    )
+
+    def __init__(
+        self,
+        operands: tuple[SSAValue, SSAValue, SSAValue, SSAValue],
+        c: SSAValue,
+        kind: Attribute,
+        sizes: Sequence[int],
+        steps: tuple[Sequence[int], Sequence[int]],
+        across: Sequence[int],
+    ) -> None:
+        """Take `(a, a_at, b, b_at)`, and `sizes` m, n, k."""
+        super().__init__(
+            operands=[*operands, c],
+            properties={
+                "sizes": ints(sizes),
+                "a_steps": ints(steps[0]),
+                "b_steps": ints(steps[1]),
+                "kind": kind,
+            }
+            | ({"across": ints(across)} if any(across) else {}),
+            result_types=[c.type],
+        )
+
+    def verify_(self) -> None:
+        """Check memories, sizes, distances and registers."""
+        m, n, k = values(self.sizes)
+        for x in (self.a, self.b):
+            kind = cast("MemRefType[Any]", x.type)
+            require(kind.memory_space == WORKGROUP, "operands are in shared memory")
+            require(getattr(kind.element_type, "bitwidth", 0) == 16, f"operands of {kind}")
+        require(isinstance(self.kind, Float16Type | BFloat16Type), f"products of {self.kind}")
+        require(m % 64 == 0 and n % 8 == 0 and 0 < n <= 256 and k % 16 == 0, f"{m} by {n} by {k}")
+        steps = [*values(self.a_steps), *values(self.b_steps)]
+        require(len(steps) == 4 and all(s % 8 == 0 for s in steps), f"distances {steps}")
+        require(self.c.type == self.y.type == vector(f32, (m * n // 128,)), f"{self.c.type}")
+
+
+@irdl_op_definition
+class FenceOp(IRDLOperation):
+    """What this thread stored in shared memory is there for units that read it by themselves."""
+
+    name = "simt.fence"
+
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
 class CopyAsyncOp(IRDLOperation):
     """Begin to copy elements of an argument into shared memory, in runs of `run` (see load).
 
@@ -607,7 +688,14 @@ class UniformOp(IRDLOperation):
         require(not shape_of(self.x.type) and self.x.type == self.y.type, "uniform takes a scalar")
 
 
-MEETINGS = (BarrierOp, LoadMatrixOp, MultiplyAccumulateOp, ShuffleOp, UniformOp)
+MEETINGS = (
+    BarrierOp,
+    LoadMatrixOp,
+    MultiplyAccumulateOp,
+    ShuffleOp,
+    UniformOp,
+    WarpgroupMultiplyOp,
+)
 """Operations that all threads of a block, or of a subgroup, do together."""
 
 OPS: list[type[Operation]] = [
@@ -615,6 +703,7 @@ OPS: list[type[Operation]] = [
     CommitOp,
     CopyAsyncOp,
     ExtentOp,
+    FenceOp,
     JoinOp,
     KernelOp,
     LoadMatrixOp,
@@ -628,6 +717,7 @@ OPS: list[type[Operation]] = [
     ThreadIdOp,
     UniformOp,
     WaitOp,
+    WarpgroupMultiplyOp,
 ]
 
 SIMT = Dialect("simt", OPS)

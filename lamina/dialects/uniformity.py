@@ -11,7 +11,7 @@ from xdsl.ir import Operation, Region, SSAValue
 VARYING = frozenset(
     {
         *("simt.thread_id", "simt.load", "simt.load_matrix", "simt.shuffle", "simt.pick"),
-        "simt.multiply_accumulate",
+        *("simt.multiply_accumulate", "simt.warpgroup_multiply"),
     }
 )
 """Operations whose results may differ between threads, whatever they are given."""

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     IntegerAttr,
     ModuleOp,
+    UnitAttr,
     VectorType,
     bf16,
     f16,
@@ -40,6 +41,9 @@ from lamina.passes.threads.runs import run_of
 FRAGMENTS = "tile.fragments"
 """Marks a product that matrix units make, with the threads that share it."""
 
+WARPGROUPS = "tile.warpgroups"
+"""Marks one that four subgroups make together, with both operands in shared memory."""
+
 
 Wishes = list[tuple[SSAValue, Layout | None]]
 """Values, and where their users would like them to lie."""
@@ -55,13 +59,15 @@ class ChooseLayoutsPass(ModulePass):
     computed element by element lies as its operand does, and what is loaded lies as it is wanted.
     The rest is spread so that neighbouring threads hold neighbouring elements. With `fragments`,
     products of 16-bit floats and 8-bit integers lie as the matrix units of subgroups of 32 threads
-    have them, where their sizes allow it.
+    have them, where their sizes allow it; with `warpgroups`, those of 16-bit floats as four
+    subgroups have them together.
     """
 
     name = "choose-layouts"
 
     threads: int = 64
     fragments: bool = False
+    warpgroups: bool = False
 
     def __post_init__(self) -> None:
         """Check the option."""
@@ -72,15 +78,16 @@ class ChooseLayoutsPass(ModulePass):
         """Annotate the module's kernels in place."""
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
-                _Chooser(self.threads, fragments=self.fragments).kernel(kernel)
+                _Chooser(self.threads, self.fragments, self.warpgroups).kernel(kernel)
 
 
 class _Chooser:
     """What is settled so far, and what users of values would like."""
 
-    def __init__(self, threads: int, *, fragments: bool) -> None:
+    def __init__(self, threads: int, fragments: bool, warpgroups: bool) -> None:
         self._threads = threads
         self._fragments = fragments
+        self._warpgroups = warpgroups
         self._fixed: dict[SSAValue, Layout] = {}
         self._wanted: dict[SSAValue, Layout] = {}
 
@@ -127,6 +134,8 @@ class _Chooser:
                 self._same((x, y) for x in op.operands for y in op.results)
 
     def _settle_sums(self, op: tile.DotOp) -> None:
+        if self._warpgroups and _fragments(op, self._threads, warpgroups=True):
+            op.attributes[WARPGROUPS] = UnitAttr()
         found = fragments_of(op, self._threads) if self._fragments else None
         layout = found.sums() if found else blocked(shape_of(op.acc.type), self._threads)
         if self._fixed.setdefault(op.acc, layout) == layout and found:
@@ -201,6 +210,10 @@ def transpose_source(op: tile.TransposeOp, layout: Layout) -> Layout | None:
 
 def fragments_of(op: tile.DotOp, threads: int) -> Fragments | None:
     """Return how matrix units make a product; None where it is none of two matrices they take."""
+    return _fragments(op, threads, warpgroups=WARPGROUPS in op.attributes)
+
+
+def _fragments(op: tile.DotOp, threads: int, *, warpgroups: bool) -> Fragments | None:
     a, b, kind = shape_of(op.a.type), shape_of(op.b.type), element_of(op.a.type)
     contract, sums = tile.pairs(op.contract), element_of(op.acc.type)
     known = (kind in (f16, bf16) and sums == f32) or (kind == i8 and sums == i32)
@@ -208,7 +221,7 @@ def fragments_of(op: tile.DotOp, threads: int) -> Fragments | None:
         return None
     ((i, j),) = contract
     bits = 8 if kind == i8 else 16
-    return Fragments.of(a[1 - i], b[1 - j], a[i], bits, threads)
+    return Fragments.of(a[1 - i], b[1 - j], a[i], bits, threads, warpgroups=warpgroups)
 
 
 def fragment_sources(op: tile.DotOp, fragments: Fragments) -> tuple[Layout, Layout]:

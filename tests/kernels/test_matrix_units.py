@@ -15,7 +15,7 @@ from lamina.targets.cuda.printer import NodeTable
 from lamina.targets.cuda.ptx import to_ptx
 from lamina.targets.reference.simt import run_simt_kernel
 from lamina.testing.kernels import context
-from lamina.testing.ptx import Device
+from lamina.testing.ptx import Device, Specification
 
 COLUMNS = 32
 KINDS = {
@@ -31,7 +31,7 @@ WAYS = {
 }
 
 
-def product(kind: str, depth: int, *, across: bool) -> str:
+def product(kind: str, depth: int, *, across: bool, rows: int = 32) -> str:
     """Return a kernel `y = x w` of 32 columns; `across`, each column of w lies side by side."""
     step = KINDS[kind][1]
     sums = "i32" if kind == "i8" else "f32"
@@ -40,41 +40,43 @@ def product(kind: str, depth: int, *, across: bool) -> str:
     if across:
         w, tile, at = f"{COLUMNS}x{depth}", f"{COLUMNS}x{step}", "%zero, %k"
     return f"""
-    tile.kernel @product attributes {{symbols = ["n", "workers"], grid = ["ceildiv(n, 32)"],
+    tile.kernel @product attributes {{symbols = ["n", "workers"], grid = ["ceildiv(n, {rows})"],
                                      access = ["read", "read", "write"]}} {{
     ^bb0(%x: memref<?x{depth}x{kind}>, %w: memref<{w}x{kind}>, %y: memref<?x{COLUMNS}x{sums}>,
          %n: index, %workers: index):
       %zero = arith.constant 0 : index
-      %rows = arith.constant 32 : index
+      %rows = arith.constant {rows} : index
       %step = arith.constant {step} : index
       %depth = arith.constant {depth} : index
-      %none = arith.constant dense<{none}> : vector<32x{COLUMNS}x{sums}>
+      %none = arith.constant dense<{none}> : vector<{rows}x{COLUMNS}x{sums}>
       %p = tile.program_id {{dim = 0 : i64}}
       %first = arith.muli %p, %rows : index
       %sum = scf.for %k = %zero to %depth step %step iter_args(%acc = %none)
-          -> (vector<32x{COLUMNS}x{sums}>) {{
-        %a = tile.load %x[%first, %k] {{shape = array<i64: 32, {step}>, in_bounds = array<i64: 1>}}
-          : memref<?x{depth}x{kind}>[index, index] -> vector<32x{step}x{kind}>
+          -> (vector<{rows}x{COLUMNS}x{sums}>) {{
+        %a = tile.load %x[%first, %k] {{shape = array<i64: {rows}, {step}>, in_bounds = array<i64: 1>}}
+          : memref<?x{depth}x{kind}>[index, index] -> vector<{rows}x{step}x{kind}>
         %b = tile.load %w[{at}] {{shape = array<i64: {tile.replace("x", ", ")}>,
                                   in_bounds = array<i64: 0, 1>}}
           : memref<{w}x{kind}>[index, index] -> vector<{tile}x{kind}>
         %d = tile.dot %a, %b, %acc {{contract = [[1 : i64, {int(across)} : i64]]}}
-          : (vector<32x{step}x{kind}>, vector<{tile}x{kind}>, vector<32x{COLUMNS}x{sums}>)
-          -> vector<32x{COLUMNS}x{sums}>
-        scf.yield %d : vector<32x{COLUMNS}x{sums}>
+          : (vector<{rows}x{step}x{kind}>, vector<{tile}x{kind}>, vector<{rows}x{COLUMNS}x{sums}>)
+          -> vector<{rows}x{COLUMNS}x{sums}>
+        scf.yield %d : vector<{rows}x{COLUMNS}x{sums}>
       }}
       tile.store %sum, %y[%first, %zero]
-        {{shape = array<i64: 32, {COLUMNS}>, in_bounds = array<i64: 1>, unique}}
-        : vector<32x{COLUMNS}x{sums}>, memref<?x{COLUMNS}x{sums}>[index, index]
+        {{shape = array<i64: {rows}, {COLUMNS}>, in_bounds = array<i64: 1>, unique}}
+        : vector<{rows}x{COLUMNS}x{sums}>, memref<?x{COLUMNS}x{sums}>[index, index]
       tile.return
     }}
     """
 
 
-def lowered(text: str, **options: int) -> simt.KernelOp:
+def lowered(
+    text: str, threads: int = 64, *, warpgroups: bool = False, **options: int
+) -> simt.KernelOp:
     module: ModuleOp = Parser(context(), text).parse_module()
-    ChooseLayoutsPass(64, fragments=True).apply(context(), module)
-    LowerTilesPass(64, 32, 49152, **options).apply(context(), module)
+    ChooseLayoutsPass(threads, True, warpgroups).apply(context(), module)
+    LowerTilesPass(threads, 32, 49152, **options).apply(context(), module)
     module.verify()
     kernel = module.body.block.first_op
     assert isinstance(kernel, simt.KernelOp)
@@ -129,3 +131,21 @@ def test_a_pipeline_that_does_not_wait_is_caught(missing: type) -> None:
     x, w, y, _ = operands("f16", 32, 96, across=False)
     with pytest.raises(LaminaError, match="element"):
         run_simt_kernel(without(kernel, missing), [x, w, y], {"n": 32})
+
+
+@pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_warpgroups_give_the_same_sums(kind: str, stages: int, across: bool) -> None:
+    text = product(kind, 96, across=across, rows=64)
+    kernel = lowered(text, 128, warpgroups=True, narrow=True, stages=stages)
+    x, w, y, expected = operands(kind, 70, 96, across=across)
+    run_simt_kernel(kernel, [x, w, y], {"n": 70})
+    device = Device(Specification((9, 0)))
+    ptx = to_ptx([emit_kernel(kernel, NodeTable()).text], "sm_90a")
+    places = [device.put(each) for each in (x, w, np.zeros_like(y), np.zeros(1, np.int32))]
+    entry = device.load(ptx).kernel("product")
+    device.launch(entry, (2,), (128,), [*places[:3], 70, 70, 70, 2, places[3]])
+    assert "wgmma.mma_async" in ptx
+    assert np.allclose(y, expected, rtol=0, atol=1e-4)
+    assert np.allclose(device.get(places[2], y.dtype, y.shape), expected, rtol=0, atol=1e-4)

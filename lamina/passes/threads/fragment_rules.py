@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import Fragments, Layout
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import fragment_sources, fragments_of
+from lamina.passes.choose_layouts import WARPGROUPS, fragment_sources, fragments_of
 from lamina.passes.threads.hazards import LEFT, RIGHT
 from lamina.passes.threads.lowering import Lowering, padded
 from lamina.passes.threads.places import View
@@ -39,10 +39,20 @@ def operands_of(low: Lowering, op: tile.DotOp) -> tuple[Operand, Operand]:
     how = how_of(low, op)
     ((i, j),) = tile.pairs(op.contract)
     a, b = fragment_sources(op, how)
+    make = _matrices_of_eight if WARPGROUPS in op.attributes else _operand
     return (
-        _operand(low, op.a, LEFT, a, across=i == 0),
-        _operand(low, op.b, RIGHT, b, across=j == 0),
+        make(low, op.a, LEFT, a, across=i == 0),
+        make(low, op.b, RIGHT, b, across=j == 0),
     )
+
+
+def _matrices_of_eight(
+    low: Lowering, value: SSAValue, use: str, fragments: Layout, *, across: bool
+) -> Operand:
+    """Return an operand that lies in matrices of 8 by 8, those along its rows side by side."""
+    rows, columns = shape_of(value.type)
+    view = View((rows // 8, 8, columns // 8, 8), (8 * columns, 8, 64, 1))
+    return Operand(value, use, view, rows * columns, fragments, across)
 
 
 def _operand(
@@ -68,11 +78,8 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
         return
     if op in low.rooms:
         operands, memories, room = low.rooms[op]
-        left, right = (
-            loaded(low, op, each, memory, low.writer.product(room, each.size))
-            for each, memory in zip(operands, memories, strict=True)
-        )
-        add_fragments(low, op, left, right)
+        starts = [low.writer.product(room, each.size) for each in operands]
+        _multiply(low, op, operands, memories, starts)
         return
     operands = operands_of(low, op)
     memories: list[SSAValue] = []
@@ -84,13 +91,54 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
         at, run = low.places.number(here, operand.rows), operand.rows.run(here, low.threads)
         low.store(registers, memory, at, [], low.places.owner(here), run)
         memories.append(memory)
+    if WARPGROUPS in op.attributes:
+        low.writer.effect(simt.FenceOp())
     for operand in operands:
         low.hazards.load(low.shared(element_of(operand.value.type), 0, operand.use)[1])
+    _multiply(low, op, operands, memories, (0, 0))
+
+
+def _multiply(
+    low: Lowering,
+    op: tile.DotOp,
+    operands: Sequence[Operand],
+    memories: Sequence[SSAValue],
+    starts: Sequence[Number],
+) -> None:
+    """Multiply operands in shared memory, each from its start on."""
+    if WARPGROUPS in op.attributes:
+        _multiply_together(low, op, operands, memories, starts)
+        return
     left, right = (
-        loaded(low, op, operand, memory, 0)
-        for operand, memory in zip(operands, memories, strict=True)
+        loaded(low, op, operand, memory, start)
+        for operand, memory, start in zip(operands, memories, starts, strict=True)
     )
     add_fragments(low, op, left, right)
+
+
+def _multiply_together(
+    low: Lowering,
+    op: tile.DotOp,
+    operands: Sequence[Operand],
+    memories: Sequence[SSAValue],
+    starts: Sequence[Number],
+) -> None:
+    how, layout, (a, b) = how_of(low, op), low.layout(op.y), operands
+    # The distance to the next matrix along rows is 64 elements, to the next rows 8 whole ones.
+    steps = [
+        (64, each.rows.strides[0]) if each.across else (each.rows.strides[0], 64)
+        for each in operands
+    ]
+    places = [low.writer.value(start) for start in starts]
+    product_op = simt.WarpgroupMultiplyOp(
+        (memories[0], places[0], memories[1], places[1]),
+        low.get(op.acc, layout),
+        element_of(op.a.type),
+        (how.m, how.n, how.k),
+        (steps[0], steps[1]),
+        (int(a.across), int(b.across)),
+    )
+    low.set(op.y, layout, low.writer.add(product_op))
 
 
 def loaded(

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import FRAGMENTS, is_elementwise
+from lamina.passes.choose_layouts import FRAGMENTS, WARPGROUPS, is_elementwise
 from lamina.passes.threads.fragment_rules import Operand, operands_of
 from lamina.passes.threads.lowering import Lowering, again
 from lamina.passes.threads.memory_rules import address, run_in
@@ -103,6 +103,8 @@ def go_on(low: Lowering, copies: Copies, room: SSAValue, index: SSAValue) -> Non
     """At the start of a round: wait for its operands, and begin copies of a later one."""
     writer, ahead = low.writer, low.stages - 1
     writer.effect(simt.WaitOp(ahead - 1))
+    if WARPGROUPS in copies.dot.attributes:
+        writer.effect(simt.FenceOp())
     writer.effect(simt.BarrierOp())
     step = low.scalar(copies.loop.step)
     later = writer.sum(index, writer.product(step, ahead))

@@ -57,6 +57,7 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable) -> KernelCode:
         "  ret void",
         "}",
         f'attributes #0 = {{ nounwind "nvvm.reqntid"="{threads},1,1" }}',
+        "attributes #1 = { convergent nounwind }",
         "",
     ]
     return KernelCode(name, "\n".join(text), threads, kernel.workgroup_bytes)

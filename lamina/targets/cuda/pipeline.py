@@ -20,6 +20,9 @@ THREADS: Final = 128
 SUBGROUP: Final = 32
 """Threads of a warp."""
 
+WARPGROUPS: Final = ("sm_90a",)
+"""Where four warps multiply matrices in shared memory together."""
+
 STAGES: Final = 3
 """Rounds of operands in shared memory: two on their way while one is multiplied."""
 
@@ -27,17 +30,18 @@ KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
 
-def cuda_passes(kv: str) -> tuple[ModulePass, ...]:
+def cuda_passes(kv: str, arch: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
-    `kv` is the element type of the pages of keys and values.
+    `kv` is the element type of the pages of keys and values, `arch` what the code is for.
     """
+    layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=arch in WARPGROUPS)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
     schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS, threads=THREADS)
     threads = LowerTilesPass(THREADS, SUBGROUP, STATIC_SHARED, narrow=True, stages=STAGES)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "groups": (ChooseVariantsPass((1,)), schedule),
-        "plan": (ChooseLayoutsPass(THREADS, fragments=True), threads),
+        "plan": (layouts, threads),
     }
     return assemble((*FUSION, *GROUPING, *LOWERING), inserted)

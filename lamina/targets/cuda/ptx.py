@@ -15,7 +15,7 @@ from lamina.targets.cuda.nvvm import TRIPLE
 ARCHITECTURES: Final = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
 """What PTX can be made for; that of a number alone also runs on every later device."""
 
-_INTRINSICS: Final = (
+INTRINSICS: Final = (
     *("ceil", "copysign", "fabs", "floor", "fma", "fptosi.sat", "fptoui.sat", "maximum"),
     *("minimum", "roundeven", "smax", "smin", "sqrt", "trunc", "umax", "umin"),
     *("nvvm.barrier.cta.sync.aligned.all", "nvvm.read.ptx.sreg", "nvvm.shfl.sync.bfly.i32"),
@@ -27,6 +27,9 @@ _INTRINSICS: Final = (
 
 One that it cannot select ends the process, so that none may reach it unseen.
 """
+
+ALONE: Final = {"sm_90a": ("nvvm.wgmma",)}
+"""Those that it selects on one architecture alone."""
 
 _DECLARED: Final = re.compile(r"^declare .*@llvm\.([\w.]+)\(", re.MULTILINE)
 
@@ -69,6 +72,7 @@ def _machine(arch: str) -> llvm.TargetMachine:
 
 
 def _check_intrinsics(text: str, arch: str) -> None:
+    allowed = (*INTRINSICS, *ALONE.get(arch, ()))
     for name in _DECLARED.findall(text):
-        if not any(name == known or name.startswith(f"{known}.") for known in _INTRINSICS):
+        if not any(name == known or name.startswith(f"{known}.") for known in allowed):
             raise LoweringError(f"cuda has no instruction for llvm.{name} on {arch}")

@@ -22,6 +22,7 @@ GLOBAL, SHARED = 1, 3
 ERROR: Final = "%error"
 
 _WARP: Final = "31"
+_WARPGROUP: Final = "llvm.nvvm.wgmma"
 _BARRIER: Final = "llvm.nvvm.barrier.cta.sync.aligned.all"
 _SHUFFLE: Final = "llvm.nvvm.shfl.sync.bfly.i32"
 _REGISTER: Final = "llvm.nvvm.read.ptx.sreg"
@@ -250,6 +251,68 @@ def _copy_async(p: Printer, op: simt.CopyAsyncOp) -> None:
         p.call(name, "void", *pointers, ("i32", count))
 
 
+def _fence(p: Printer, op: simt.FenceOp) -> None:
+    p.add('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()')
+
+
+def _warpgroup_multiply(p: Printer, op: simt.WarpgroupMultiplyOp) -> None:
+    """Print products of 64 rows by 16 columns of K, all of them one group that is waited for."""
+    (m, n, k), across = values(op.sizes), values(op.across) or (0, 0)
+    kind, sums = element(op.kind).name, n // 2
+    starts = [_shared_words(p, p.memories[x], at) for x, at in ((op.a, op.a_at), (op.b, op.b_at))]
+    steps = [values(op.a_steps), values(op.b_steps)]
+    registers = p.elements(op.c)
+    p.call(f"{_WARPGROUP}.fence.sync.aligned", "void")
+    for row in range(m // 64):
+        held = registers[row * sums : (row + 1) * sums]
+        for inner in range(k // 16):
+            places = [
+                _descriptor(p, start, row * 8 * far[0] + inner * 2 * far[1], far)
+                for start, far, row in zip(starts, steps, (row, 0), strict=True)
+            ]
+            held = _product(p, f"m64n{n}k16.f32.{kind}.{kind}", held, places, across)
+        registers[row * sums : (row + 1) * sums] = held
+    p.call(f"{_WARPGROUP}.commit_group.sync.aligned", "void")
+    p.call(f"{_WARPGROUP}.wait_group.sync.aligned", "void", ("i64", "0"))
+    p.set(op.y, p.joined(registers, element(op.y.type), len(registers)))
+
+
+def _shared_words(p: Printer, memory: Memory, at: SSAValue) -> str:
+    """Return the address of a place in shared memory, in units of 16 bytes, as 64 bits."""
+    pointer = f"ptr addrspace({SHARED}) {_place(p, memory, p.name(at))}"
+    address = p.emit(f"ptrtoint {pointer} to i32")
+    units = p.emit(f"lshr i32 {address}, 4")
+    return p.emit(f"zext i32 {units} to i64")
+
+
+def _descriptor(p: Printer, start: str, offset: int, steps: Sequence[int]) -> str:
+    """Return what says where an operand is: its start, and the distances along K and across."""
+    row, along = (2 * step // 16 for step in steps)
+    word = p.emit(f"add i64 {start}, {2 * offset // 16}")
+    word = p.emit(f"and i64 {word}, 16383")
+    return p.emit(f"or i64 {word}, {along << 16 | row << 32}")
+
+
+def _product(
+    p: Printer, form: str, held: Sequence[str], places: Sequence[str], across: Sequence[int]
+) -> list[str]:
+    count = len(held)
+    result = f"{{ {', '.join(['float'] * count)} }}"
+    names = ", ".join(f"${n}" for n in range(count))
+    text = (
+        (
+            f"wgmma.mma_async.sync.aligned.{form} {{{{{names}}}}}, ${2 * count}, ${2 * count + 1}, "
+            f"1, 1, 1, {across[0]}, {across[1]};"
+        )
+        .replace("{{", "{")
+        .replace("}}", "}")
+    )
+    constraints = ",".join(["=f"] * count + [str(n) for n in range(count)] + ["l", "l"])
+    given = ", ".join([*(f"float {each}" for each in held), *(f"i64 {each}" for each in places)])
+    found = p.emit(f'call {result} asm sideeffect "{text}", "{constraints}"({given}) #1')
+    return [p.emit(f"extractvalue {result} {found}, {n}") for n in range(count)]
+
+
 def _commit(p: Printer, op: simt.CommitOp) -> None:
     p.call("llvm.nvvm.cp.async.commit.group", "void")
 
@@ -363,6 +426,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.CommitOp: _commit,
     simt.CopyAsyncOp: _copy_async,
     simt.ExtentOp: _extent,
+    simt.FenceOp: _fence,
     simt.JoinOp: _join,
     simt.LoadMatrixOp: _load_matrix,
     simt.LoadOp: _load,
@@ -375,6 +439,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.ThreadIdOp: _thread_id,
     simt.UniformOp: _uniform,
     simt.WaitOp: _wait,
+    simt.WarpgroupMultiplyOp: _warpgroup_multiply,
     tile.CheckOp: _check,
     tile.ProgramIdOp: _program_id,
     tile.ReturnOp: _nothing,

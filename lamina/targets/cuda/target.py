@@ -42,7 +42,7 @@ class CudaTarget(Target):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.cuda.pipeline import cuda_passes
 
-        return cuda_passes(self.kv)
+        return cuda_passes(self.kv, self.arch)
 
     def host(self) -> str:
         """Return what of this machine the code depends on: the linker of machine code."""
