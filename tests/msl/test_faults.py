@@ -23,7 +23,7 @@ FAULTS = {
     "stops_some": r"line 60: waits at threadgroup_barrier for thread 0, which has returned",
     "stops_in_two_places": r"line 68: comes to a threadgroup_barrier while thread 0 waits at that of line 66",
     "asks_a_lane_that_is_not_there": r"line 73: simd_shuffle reads lane 32 of a simdgroup of 32 lanes",
-    "loads_from_many_places": r"line 78: simdgroup_load is not told the same by every lane: lane 1 has another place",
+    "loads_from_many_places": r"line 78: simdgroup_load is not told the same by every lane: lane 0 has another place",
     "takes_too_much": r"takes 32772 bytes of threadgroup memory, of which there are 32768",
     "groups_write_the_same": r"writes byte 0 of buffer\(1\), which thread 0 of threadgroup \(0, 0, 0\) wrote in the same launch, in thread \(0, 0, 0\) of threadgroup \(1, 0, 0\)",
     "group_reads_what_another_writes": r"reads byte 0 of buffer\(1\), which thread 0 of threadgroup \(0, 0, 0\) wrote",
@@ -51,6 +51,13 @@ def test_a_kernel_that_does_not_end_is_ended(metal: Callable[[str], Library]) ->
 
 def test_every_fault_is_tested(metal: Callable[[str], Library]) -> None:
     assert set(metal("faults").kernels) == {*FAULTS, "does_not_end", "stops_in_one_place"}
+
+
+def test_a_buffer_that_is_bound_twice_has_both_names(metal: Callable[[str], Library]) -> None:
+    memory = Memory(128)
+    both = Launch("reads_past_the_end", (1, 1, 1), (32, 1, 1), {0: (memory, 0), 1: (memory, 0)})
+    with pytest.raises(MslError, match=r"byte 128 of buffer\(0\) and buffer\(1\), which has 128"):
+        metal("faults").execute([both], races=False)
 
 
 def test_launches_that_follow_each_other_may_touch_the_same(

@@ -6,7 +6,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +37,7 @@ _ERROR: Final = re.compile(
     rf"^{re.escape(FILE)}:(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE
 )
 _SECONDS: Final = 120
-_MOST_KEPT: Final = 64
+_MOST_KEPT: Final = {"*.run": 64, "*.o": 4}
 
 
 def build(text: str) -> Path:
@@ -114,6 +116,8 @@ def _call(command: Sequence[str]) -> None:
 
 
 def _compiler() -> str:
+    if sys.platform != "linux":
+        raise MslError("Metal kernels are run by way of g++ on Linux only")
     if path := shutil.which("g++"):
         return os.path.realpath(path)
     raise MslError(
@@ -151,6 +155,9 @@ def _passing_folder() -> Path:
 
 
 def _forget_oldest(folder: Path) -> None:
-    kept = sorted(folder.glob("*.run"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in kept[_MOST_KEPT:]:
-        path.unlink(missing_ok=True)
+    for kind, most in _MOST_KEPT.items():
+        # Another process may forget at the same time.
+        with suppress(OSError):
+            kept = sorted(folder.glob(kind), key=lambda path: path.stat().st_mtime, reverse=True)
+            for path in kept[most:]:
+                path.unlink(missing_ok=True)

@@ -35,7 +35,10 @@ void begin() {
   launch.arguments = {};
   launch.schedule = Schedule(schedule);
   forget_threadgroup_memory();
-  for (int i = 0; i < buffer_count; ++i) region(buffers[i]).writable = false;
+  for (int i = 0; i < buffer_count; ++i) {
+    region(buffers[i]).writable = false;
+    region(buffers[i]).name[0] = 0;
+  }
   begin_launch(after_a_barrier);
 }
 
@@ -45,7 +48,10 @@ void bind() {
   if (scanf("%u %u %zu %u", &index, &number, &offset, &writable) != 4) misunderstood();
   if (index >= max_bindings || number >= unsigned(buffer_count)) misunderstood();
   Region& bound = region(buffers[number]);
-  snprintf(bound.name, sizeof bound.name, "buffer(%u)", index);
+  // A buffer may be bound more than once.
+  size_t named = strlen(bound.name);
+  const char* format = named ? " and buffer(%u)" : "buffer(%u)";
+  snprintf(bound.name + named, sizeof bound.name - named, format, index);
   bound.writable |= writable;
   if (bound.writable) watch(bound);
   launch.arguments.buffers[index] = reinterpret_cast<void*>(bound.start + offset);

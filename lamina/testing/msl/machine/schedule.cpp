@@ -33,6 +33,9 @@ struct Fibre {
 struct Meeting {
   unsigned come;
   unsigned which;
+  unsigned first;
+  const char* what;
+  int line;
   char slots[2][simd_width * slot_bytes];
 };
 
@@ -187,11 +190,13 @@ const char* meet(const char* what, int line, const void* value, unsigned bytes, 
   unsigned begin = now.simdgroup() * simd_width;
   Meeting& meeting = meetings[now.simdgroup()];
   char* slots = meeting.slots[meeting.which];
-  for (unsigned i = begin; i < begin + now.lanes(); ++i) {
-    const Fibre& other = fibres[i];
-    if (other.state == waiting && (strcmp(other.what, what) || other.line != line))
-      fail(line, nullptr, "comes to %s while thread %u of its simdgroup waits at %s in line %d", what,
-           i, other.what, other.line);
+  if (!meeting.come) {
+    meeting.first = now.index;
+    meeting.what = what;
+    meeting.line = line;
+  } else if (meeting.line != line || strcmp(meeting.what, what)) {
+    fail(line, nullptr, "comes to %s while thread %u of its simdgroup waits at %s in line %d", what,
+         meeting.first, meeting.what, meeting.line);
   }
   memcpy(slots + now.lane() * slot_bytes, value, bytes);
   wait(what, line);

@@ -70,12 +70,10 @@ template <class T> void agree_on(const char* what, int line, const Tile<T>& mine
     die(line, "%s needs a simdgroup of %u lanes, and this one has %u", what, simd_width,
         here().lanes());
   Lanes<Tile<T>> lanes{exchange(what, line, &mine, sizeof mine)};
-  for (unsigned i = 0; i < simd_width; ++i) {
-    Tile<T> other = lanes[i];
-    if (other.first != mine.first || other.stride != mine.stride ||
-        other.transposed != mine.transposed)
-      die(line, "%s is not told the same by every lane: lane %u has another place", what, i);
-  }
+  Tile<T> first = lanes[0];
+  if (first.first != mine.first || first.stride != mine.stride ||
+      first.transposed != mine.transposed)
+    die(line, "%s is not told the same by every lane: lane 0 has another place", what);
 }
 
 template <class T> metal::vec<T, 2> read(const Tile<const T>& from) {

@@ -9,7 +9,8 @@ namespace msl {
 template <class T> struct Lanes {
   const char* first;
 
-  T operator[](unsigned lane) const {
+  // Not the kernel's memory: its accesses need not be looked up.
+  __attribute__((noinline, no_sanitize_thread)) T operator[](unsigned lane) const {
     T given;
     __builtin_memcpy(&given, first + lane * slot_bytes, sizeof given);
     return given;
