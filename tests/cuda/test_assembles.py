@@ -1,0 +1,154 @@
+"""Every kernel becomes machine code of every architecture, with what it should have, and no more."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+import pytest
+from intrinsics import SAMPLES, SAMPLES_ALONE
+from kernel_sources import SUMS, codes_of, kernels_of, product, tile_product
+
+from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
+from lamina.targets.cuda.cubins import Cubin, link
+from lamina.targets.cuda.ptx import ALONE, ARCHITECTURES, INTRINSICS, to_ptx
+
+ON = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120")
+BASE = "sm_80"
+"""What PTX is made for by default."""
+
+SOURCES = ("zoo", "products", "llama", "gpt2")
+MOST_REGISTERS = 255
+
+MATRIX_UNITS = {"bf16": "HMMA.16816.F32.BF16", "f16": "HMMA.16816.F32", "i8": "IMMA.16832.S8.S8"}
+
+WIDE = ("LDG.E.128", "LDGSTS.E.BYPASS.128")
+WIDE_LOADS = {"bf16": WIDE, "f16": WIDE, "i8": ("LDG.E.64", *WIDE)}
+"""How what units multiply is fetched: 8 elements at once at least."""
+
+
+def missing(package: str) -> None:
+    """Skip without a package, or fail where `.ci/run` should bring it."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{package} is not installed", pytrace=False)
+    pytest.skip(f"{package} is not installed")
+
+
+def linked(ptx: str, arch: str) -> Cubin:
+    found = link(ptx.encode(), arch)
+    if found is None:
+        missing("nvidia-nvjitlink or cuda-python")
+    return found
+
+
+@pytest.fixture(scope="module")
+def sass(tmp_path_factory: pytest.TempPathFactory):
+    """Return the instructions of machine code, as nvdisasm lists them."""
+    try:
+        listed = files("nvidia-cuda-nvdisasm") or ()
+        own = next((str(each.locate()) for each in listed if each.name == "nvdisasm"), None)
+    except PackageNotFoundError:
+        own = None
+    tool = own or shutil.which("nvdisasm") or missing("nvidia-cuda-nvdisasm")
+    folder = tmp_path_factory.mktemp("sass")
+
+    def listing(cubin: Cubin) -> str:
+        path: Path = folder / "kernels.cubin"
+        path.write_bytes(cubin.code)
+        found = subprocess.run([tool, path], capture_output=True, text=True, check=True)
+        return found.stdout
+
+    return listing
+
+
+@cache
+def ptx_of(source: str, arch: str) -> str:
+    return to_ptx([code.text for code in kernels_of(source)], arch)
+
+
+def check(usage: Mapping[str, Mapping[str, int]], source: str) -> None:
+    """Every kernel is there, and fits: nothing is spilled to memory."""
+    assert usage.keys() == {code.name for code in kernels_of(source)}
+    for name, used in usage.items():
+        assert used["spilled_bytes"] == used["stack_bytes"] == 0, (name, used)
+        assert used["registers"] <= MOST_REGISTERS, (name, used)
+        assert used["shared_bytes"] <= STATIC_SHARED, (name, used)
+
+
+OFTEN = (
+    *((source, arch) for source in ("zoo", "products") for arch in (BASE, "sm_90a", "sm_120")),
+    *((source, BASE) for source in ("llama", "gpt2")),
+)
+"""What is assembled every time."""
+SELDOM = [(source, arch) for source in SOURCES for arch in ON if (source, arch) not in OFTEN]
+
+
+@pytest.mark.parametrize(("source", "arch"), OFTEN)
+def test_ptx_for_the_oldest_architecture_becomes_code_of_others(source, arch):
+    check(linked(ptx_of(source, BASE), arch).usage, source)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("source", "arch"), SELDOM)
+def test_ptx_for_the_oldest_architecture_becomes_code_of_each(source, arch):
+    check(linked(ptx_of(source, BASE), arch).usage, source)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("arch", [arch for arch in ON if arch != BASE])
+@pytest.mark.parametrize("source", SOURCES)
+def test_ptx_for_an_architecture_becomes_its_code(source, arch):
+    check(linked(ptx_of(source, arch), arch).usage, source)
+
+
+@pytest.mark.parametrize("kind", SUMS)
+def test_a_product_of_tiles_is_made_by_matrix_units(kind, sass):
+    (code,) = codes_of(tile_product(kind))
+    text = sass(linked(to_ptx([code.text], BASE), BASE))
+    assert MATRIX_UNITS[kind] in text
+    assert any(load in text for load in WIDE_LOADS[kind])
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_a_large_product_keeps_matrix_units_busy(kind, sass):
+    (code,) = codes_of(product(kind, 4096))
+    ptx = to_ptx([code.text], BASE)
+    assert f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32" in ptx
+    cubin = linked(ptx, BASE)
+    ((name, used),) = cubin.usage.items()
+    print(f"{kind} 4096^3, {BASE}, {name}: {dict(used)}")
+    assert used["spilled_bytes"] == used["stack_bytes"] == 0
+    text = sass(cubin)
+    assert text.count(MATRIX_UNITS[kind]) >= 32
+    assert ".128" in text
+    assert "STL" not in text
+    assert "LDL" not in text
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16"])
+def test_a_large_product_is_multiplied_by_warpgroups_where_there_are_any(kind, sass):
+    (code,) = codes_of(product(kind, 4096, "sm_90a"))
+    cubin = linked(to_ptx([code.text], "sm_90a"), "sm_90a")
+    ((name, used),) = cubin.usage.items()
+    print(f"{kind} 4096^3, sm_90a, {name}: {dict(used)}")
+    assert used["spilled_bytes"] == used["stack_bytes"] == 0
+    assert "HGMMA.64x64x16.F32" in sass(cubin)
+
+
+def test_every_intrinsic_that_may_be_used_has_a_sample():
+    used = [(INTRINSICS, SAMPLES), *((ALONE[arch], SAMPLES_ALONE[arch]) for arch in ALONE)]
+    for names, samples in used:
+        assert not [name for name in names if not any(f"@llvm.{name}" in s for s in samples)]
+
+
+def test_every_intrinsic_that_may_be_used_is_selected():
+    # One that cannot be ends the process: what LLVM says of it is shown.
+    script = Path(__file__).with_name("intrinsics.py")
+    command = [sys.executable, script, *ARCHITECTURES]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    last = run.stdout.splitlines()[-1:]
+    assert (run.returncode, last) == (0, ["all"]), run.stderr[-1000:]
