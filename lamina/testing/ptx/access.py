@@ -12,6 +12,7 @@ from lamina.testing.ptx.layout import LOCAL_WINDOW, SHARED_WINDOW, WINDOW
 from lamina.testing.ptx.memory import index
 
 if TYPE_CHECKING:
+    from lamina.testing.ptx.shared import Trouble
     from lamina.testing.ptx.threads import Threads
 
 SPACES = ("global", "shared", "local", "const", "param")
@@ -43,6 +44,11 @@ def scatter(t: Threads, space: str, who: Array, addresses: Array, values: Array)
     _aligned(t, who, addresses, unit * count)
     for part, where, near in _by_space(space, addresses):
         rows, at = place(t, where, who[part], near, unit, count, write=True)
+        if where == "global" and t.neighbours is not None:
+            changed = (rows[at] != values[part]).any(axis=1)
+            blocks = t.first + t.block_of(who[part])
+            trouble = t.neighbours.write(blocks, near, unit * count, changed)
+            _raise_between(t, trouble, who[part], near)
         rows[at] = values[part]
         lost = (rows[at] != values[part]).any(axis=1)
         if lost.any():
@@ -72,6 +78,9 @@ def place(
             raise t.fault("bounds", what, int(who[wrong]))
         if t.traffic is not None:
             t.traffic.note_memory(t.line, who, addresses, size)
+        if t.neighbours is not None and not write:
+            trouble = t.neighbours.read(t.first + t.block_of(who), addresses, size)
+            _raise_between(t, trouble, who, addresses)
         return t.memory.rows(unit, count), index(addresses, size)
     if space == "shared":
         places = shared_places(t, who, addresses, size)
@@ -90,6 +99,15 @@ def place(
         raise t.fault("bounds", what, int(who[number]))
     local = who * t.program.local_size + addresses
     return t.local.view(f"u{unit}").reshape(-1, count), local // size
+
+
+def _raise_between(t: Threads, trouble: Trouble | None, who: Array, addresses: Array) -> None:
+    if trouble is not None:
+        address = int(addresses[trouble.at])
+        allocation = t.memory.find(address)
+        name = allocation.name if allocation else "nothing"
+        what = f"address {address:#x} in {name}: {trouble.what}"
+        raise t.fault(trouble.kind, what, int(who[trouble.at]))
 
 
 def shared_places(t: Threads, who: Array, addresses: Array, size: int) -> Array:

@@ -13,6 +13,7 @@ from lamina.targets.reference.dtypes import Array
 from lamina.testing.ptx import schedule
 from lamina.testing.ptx.layout import Place
 from lamina.testing.ptx.memory import Memory
+from lamina.testing.ptx.neighbours import Neighbours
 from lamina.testing.ptx.parser import parse
 from lamina.testing.ptx.program import Program, decode
 from lamina.testing.ptx.syntax import Module, Symbol, Variable
@@ -100,7 +101,8 @@ class Device:
     """Runs kernels one at a time, in lock-step, with every access checked.
 
     `poison` fills memory that nobody has written, `limit` is how many turns a launch may take
-    before it is said to be endless.
+    before it is said to be endless. Blocks may not use what others of the launch change, unless
+    they are not `independent`.
     """
 
     def __init__(
@@ -108,12 +110,14 @@ class Device:
         specification: Specification | None = None,
         *,
         poison: int = 0xFF,
+        independent: bool = True,
         limit: int = 1_000_000,
     ) -> None:
         self.specification = specification or Specification()
         self.poison = poison
         self._limit = limit
         self.memory = Memory(self.specification.memory + PARAMETERS, poison)
+        self._neighbours = Neighbours(self.memory) if independent else None
         self._parameters = self.memory.alloc(PARAMETERS, "the parameters")
 
     def alloc(self, size: int, name: str = "") -> int:
@@ -123,6 +127,8 @@ class Device:
     def free(self, address: int) -> None:
         """Give an allocation back. Raises `InputError` if there is none."""
         self.memory.free(address)
+        if self._neighbours is not None:
+            self._neighbours.forget(address)
 
     def put(self, values: Array, name: str = "") -> int:
         """Return the address of a new allocation that holds an array."""
@@ -208,6 +214,9 @@ class Device:
         at_once = max(1, min(most // per_block, shape.blocks))
         threads = Threads(program, self.memory, shape, at_once, self.poison)
         threads.traffic = traffic
+        if self._neighbours is not None and shape.blocks > 1:
+            self._neighbours.begin(program.granule_outside)
+            threads.neighbours = self._neighbours
         with np.errstate(all="ignore"):
             for first in range(0, shape.blocks, at_once):
                 threads.begin(first, min(at_once, shape.blocks - first))

@@ -22,12 +22,15 @@ from lamina.testing.ptx.threads import Threads
 _TOUCHING = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "mbarrier")
 
 
+_SPACES = {"global", "shared", "shared::cta", "param", "const", "local"}
+
+
 @dataclass(frozen=True)
 class Program:
     """What is needed to run a kernel; `steps` ends with a step that ends every thread.
 
     `granule` is the smallest number of bytes that it reads or writes of shared memory at once,
-    `together` how many warps do an instruction together at most.
+    `granule_outside` of global memory, `together` how many warps do an instruction at most.
     """
 
     name: str
@@ -40,6 +43,7 @@ class Program:
     directives: Mapping[str, tuple[int, ...]]
     layout: Layout
     together: int
+    granule_outside: int
 
     @property
     def local_size(self) -> int:
@@ -96,6 +100,7 @@ def decode(module: Module, kernel: Function, fixed: Mapping[str, int], parameter
         kernel.directives,
         layout,
         4 if any(op.name == "wgmma" for op in flat.body) else 1,
+        min((_width(op, "global") for op in flat.body if op.name in _TOUCHING), default=16),
     )
 
 
@@ -134,21 +139,27 @@ def _step(decoder: Decoder, op: Instruction) -> Step:
 
 def _granule(flat: Flat) -> int:
     touching = [op for op in flat.body if op.name in _TOUCHING]
-    return min((_width(op) for op in touching), default=16)
+    return min((_width(op, "shared") for op in touching), default=16)
 
 
-def _width(op: Instruction) -> int:
+def _width(op: Instruction, space: str) -> int:
+    """Return the bytes that an instruction reads or writes at once of shared or global memory."""
     if op.name in ("ldmatrix", "stmatrix"):
         return 16
     if op.name == "mbarrier":
         return 8
-    if op.name == "cp" and "bulk" in op.modifiers:
-        return 16
     if op.name == "cp":
-        size = op.operands[2] if len(op.operands) > 2 else None
-        return size.value if isinstance(size, Integer) else 16
+        return _width_of_copy(op, space)
     scalar = SCALARS.get(op.modifiers[-1])
-    if scalar is None or {"global", "param", "const", "local"} & set(op.modifiers):
+    others = _SPACES - {space, f"{space}::cta"}
+    if scalar is None or others & set(op.modifiers):
         return 16
     vector = next((int(word[1:]) for word in op.modifiers if word in ("v2", "v4")), 1)
     return min(vector * scalar.bits // 8, 16)
+
+
+def _width_of_copy(op: Instruction, space: str) -> int:
+    if "bulk" in op.modifiers:
+        return 1 if "tensor" in op.modifiers and space == "global" else 16
+    size = op.operands[2] if len(op.operands) > 2 else None
+    return size.value if isinstance(size, Integer) else 16

@@ -15,6 +15,7 @@ from lamina.testing.ptx.fault import KernelFault
 from lamina.testing.ptx.lanes import Lanes
 from lamina.testing.ptx.mbarriers import MBarriers
 from lamina.testing.ptx.memory import Memory
+from lamina.testing.ptx.neighbours import Neighbours
 from lamina.testing.ptx.products import Products
 from lamina.testing.ptx.shared import Shared, Trouble
 from lamina.testing.ptx.traffic import Traffic
@@ -86,6 +87,7 @@ class Threads:
         self.carry: Array = np.zeros(self.count, np.uint64)
         self.local: Array = np.full(self.count * program.local_size, poison, np.uint8)
         self.traffic: Traffic | None = None
+        self.neighbours: Neighbours | None = None
         self.first = 0
         self.pc = 0
 

@@ -25,17 +25,22 @@ U32 = SCALARS["u32"]
 _SIZES = (4, 8, 16)
 
 
-def _copy(decoder: Decoder, op: Instruction) -> Step:
-    if op.modifiers[:2] == ("async", "commit_group"):
-        return _commit
-    if op.modifiers[:2] in (("async", "wait_group"), ("async", "wait_all")):
-        return _wait(decoder, op)
-    if op.modifiers[:2] == ("async", "bulk"):
-        return bulk.decode(decoder, op)
-    if op.modifiers[:4] == ("async", "mbarrier", "arrive", "noinc"):
-        return _arrive(decoder, op)
-    if op.modifiers[0] != "async" or op.modifiers[1] not in ("ca", "cg"):
+def _decode(decoder: Decoder, op: Instruction) -> Step:
+    forms: dict[str, Rule] = {
+        "ca": _copy,
+        "cg": _copy,
+        "commit_group": lambda decoder, op: _commit,
+        "wait_group": _wait,
+        "wait_all": _wait,
+        "bulk": bulk.decode,
+        "mbarrier": _arrive,
+    }
+    if op.modifiers[0] != "async" or op.modifiers[1] not in forms:
         raise decoder.unknown(op)
+    return forms[op.modifiers[1]](decoder, op)
+
+
+def _copy(decoder: Decoder, op: Instruction) -> Step:
     target, source = (decoder.address(op, operand) for operand in op.operands[:2])
     size = op.operands[2]
     if not isinstance(size, Integer) or size.value not in _SIZES:
@@ -86,6 +91,8 @@ def _commit(t: Threads, lanes: Lanes) -> None:
 
 def _arrive(decoder: Decoder, op: Instruction) -> Step:
     """`cp.async.mbarrier.arrive.noinc`: arrive once all copies of the thread so far are done."""
+    if op.modifiers[2:4] != ("arrive", "noinc"):
+        raise decoder.unknown(op)
     address = decoder.address(op, op.operands[0])
 
     def step(t: Threads, lanes: Lanes) -> None:
@@ -131,5 +138,5 @@ def _wait(decoder: Decoder, op: Instruction) -> Step:
     return step
 
 
-RULES: dict[str, Rule] = {"cp": _copy}
+RULES: dict[str, Rule] = {"cp": _decode}
 """The rule for asynchronous copies."""
