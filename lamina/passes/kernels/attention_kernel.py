@@ -32,15 +32,17 @@ from lamina.passes.kernels.subscripts import Index, Span
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
 
-GROUP = 9
-"""Rows of a group, at most: with as many, one register of columns is summed at once, and weights
-come straight from memory; loaded for two, they compete with the conversion of values."""
+GROUP = 4
+"""Rows of a group, at most: a single token has few rows, and those of no token are not summed."""
 
 SUMS = 128
-"""Sums in registers at once, of scores or of results: 8 registers of 512 bits."""
+"""Scores in registers at once: 8 registers of 512 bits."""
+
+VALUES = 192
+"""Sums of values in registers at once, so many that the loads of weights are lost among them."""
 
 WORDS = 16
-"""Keys of a tile where their layout has none."""
+"""Keys of a tile where their layout has none, and columns that are taken at once elsewhere."""
 
 
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -81,7 +83,7 @@ class _Builder:
         self.columns = self.width
         self.grain = self.pages.tile.value.data or gcd(self.page, WORDS)
         self.abreast = self._most_keys()
-        while self.columns % 32 == 0 and self.group * self.columns > SUMS:
+        while self.columns % 32 == 0 and self.group * self.columns > VALUES:
             self.columns //= 2
         emit = self.emit
         self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
@@ -165,17 +167,23 @@ class _Builder:
         emit, tiles = self.emit, self.tiles
         tiles.store(emit.full(float("-inf"), f32, [self.rows]), self.tops, (self.all_rows,))
         tiles.store(emit.full(0.0, f32, [self.rows]), self.totals, (self.all_rows,))
-        shape, whole = (1, self.width), Span(emit.index(0), self.width, inside=True)
+        size = gcd(self.width, WORDS)
+        shape = (1, size)
         scale, zero = (emit.full(n, f32, shape) for n in (self.op.scale.value.data, 0.0))
 
         def row(r: SSAValue) -> None:
             one = Span(r, 1, inside=True)
             token = Span(self._token(r, first, high), 1, inside=True)
             own = emit.plus(emit.times(head, self.shared), emit.modulo(r, self.shared))
-            q = tiles.tile_of(self.op.q, (token, Span(own, 1, inside=True), whole))
-            scaled = emit.binary(arith.MulfOp, emit.reshape(q, shape), scale)
-            tiles.store(scaled, self.queries, (one, whole))
-            tiles.store(zero, self.sums, (one, whole))
+
+            def part(at: SSAValue) -> None:
+                columns = Span(at, size, inside=True)
+                q = tiles.tile_of(self.op.q, (token, Span(own, 1, inside=True), columns))
+                scaled = emit.binary(arith.MulfOp, emit.reshape(q, shape), scale)
+                tiles.store(scaled, self.queries, (one, columns))
+                tiles.store(zero, self.sums, (one, columns))
+
+            tiles.each(self.width, part, size)
 
         tiles.each(self.rows, row)
 
@@ -226,6 +234,7 @@ class _Builder:
         """Hide what a row may not see of a page, and bring the row's maximum up to date.
 
         Behind the scores is kept the maximum so far: what it becomes is what the old sum decays by.
+        A NaN among the scores is passed over: powers and sum of its row become NaN anyway.
         """
         emit, tiles = self.emit, self.tiles
         token = emit.add(arith.AddiOp(first, emit.over(row, self.shared)))
@@ -240,27 +249,22 @@ class _Builder:
             loaded = tiles.load(self.weights, (one, keys))
             scores = self._masked(loaded, emit.binary(arith.AddiOp, seen.begin, at), position)
             tiles.store(scores, self.weights, (one, keys))
-            return [emit.binary(arith.MaxSIOp, top, self._ordered(scores))]
+            higher = emit.add(tile.CompareOp("lt", top, scores))
+            return [emit.add(tile.SelectOp(higher, scores, top))]
 
-        start = [self._ordered(before)]
-        (found,) = tiles.loop(emit.index(0), end, emit.index(self.grain), start, some)
-        tiles.store(self._unordered(emit.reduce(found, "max", [1])), self.tops, (one,))
+        turns = (emit.index(0), end, emit.index(self.grain))
+        (found,) = tiles.loop(*turns, [before], some)
+        tiles.store(self._largest(found), self.tops, (one,))
 
-    def _ordered(self, x: SSAValue) -> SSAValue:
-        """Return integers that order as floats do: maxima of those heed no NaN.
-
-        A row with a NaN among its scores has NaN for powers and sum, whatever the maximum.
-        """
-        return self._turned(
-            self.emit.add(arith.BitcastOp(x, tile.vector(i32, tile.shape_of(x.type))))
-        )
-
-    def _unordered(self, x: SSAValue) -> SSAValue:
-        kind = tile.vector(f32, tile.shape_of(x.type))
-        return self.emit.add(arith.BitcastOp(self._turned(x), kind))
+    def _largest(self, x: SSAValue) -> SSAValue:
+        """Return the largest of a row, which is no NaN, by integers that order as floats do."""
+        emit, shape = self.emit, tile.shape_of(x.type)
+        bits = emit.add(arith.BitcastOp(x, tile.vector(i32, shape)))
+        found = self._turned(emit.reduce(self._turned(bits), "max", [1]))
+        return emit.add(arith.BitcastOp(found, tile.vector(f32, shape[:1])))
 
     def _turned(self, x: SSAValue) -> SSAValue:
-        """Turn round the order of those below 0."""
+        """Turn round the order of integers below 0, as floats there have it."""
         emit, shape = self.emit, tile.shape_of(x.type)
         sign = emit.binary(arith.ShRSIOp, x, emit.full(31, i32, shape))
         below = emit.binary(arith.AndIOp, sign, emit.full(0x7FFFFFFF, i32, shape))
