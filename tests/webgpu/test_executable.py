@@ -10,7 +10,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from lamina.dialects.text import read_module
-from lamina.errors import FormatError, InputError
+from lamina.errors import FormatError, InputError, TargetUnavailable
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.plugins import manager
@@ -136,3 +136,25 @@ def test_a_broken_artifact_is_refused(section, data):
     broken = Artifact("webgpu", found.signature, {**found.sections, section: data}, found.facts)
     with pytest.raises(FormatError):
         WebGpuTarget().load(broken, WEIGHTS)
+
+
+def test_an_array_that_cannot_be_bound_is_refused_with_its_size(device, monkeypatch):
+    exe = WebGpuTarget().load(artifact("checked"), {})
+    monkeypatch.setitem(exe.device.limits, "max-storage-buffer-binding-size", 100)
+    exe(row(25))
+    with pytest.raises(
+        InputError, match=r"kernel \w+ needs 104 bytes of one array, .* at most 100"
+    ):
+        exe(row(26))
+
+
+def test_a_device_lost_in_between_ends_the_call_in_a_sentence_and_a_new_one_works(device):
+    target, states = WebGpuTarget(adapter="0"), np.ones((3, 6), np.float32)
+    exe = target.load(artifact("steps"), WEIGHTS)
+    exe(row(3), s=states.copy())
+    exe.device.handle.destroy()
+    with pytest.raises(TargetUnavailable, match="was lost, and what was on it: compile the model"):
+        exe(row(3), s=states)
+    assert (states == 1).all()
+    again = target.load(artifact("steps"), WEIGHTS)
+    assert again(row(3), s=states)["z"].tolist() == [2, 4, 6]

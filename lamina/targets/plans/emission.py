@@ -67,13 +67,14 @@ def kernels_from_bytes(section: bytes, type: Callable[..., K]) -> list[K]:
     """Return the kernels of a section; FormatError if it has none."""
     try:
         entries = cast("list[dict[str, Any]]", json.loads(section))
-        return [type(**_with_tuples(entry)) for entry in entries]
+        return [type(**{key: _tuples(value) for key, value in e.items()}) for e in entries]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FormatError(f"the artifact's kernels cannot be read: {error!r}") from None
 
 
-def _with_tuples(entry: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for k, v in entry.items()}
+def _tuples(value: Any) -> Any:
+    """Return lists, which JSON makes of tuples, as those again."""
+    return tuple(map(_tuples, cast("list[Any]", value))) if isinstance(value, list) else value
 
 
 def _origin(module: ModuleOp, kernel: KernelOp) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
 from typing import Any, Final
 
 from lamina.errors import TargetUnavailable
@@ -38,6 +40,7 @@ def list_adapters() -> list[Any]:
             "webgpu needs the package wgpu: install it with pip install 'lamina[webgpu]'"
         ) from None
     try:
+        _leave_out_others()
         every = wgpu.gpu.enumerate_adapters_sync()
     except Exception as error:
         raise TargetUnavailable(f"webgpu finds no adapter: {_first_line(error)}") from None
@@ -48,6 +51,16 @@ def list_adapters() -> list[Any]:
             "mesa-vulkan-drivers, which needs no GPU"
         )
     return found
+
+
+@cache
+def _leave_out_others() -> None:
+    """Have wgpu not look for adapters that cannot run kernels, which takes it a while."""
+    from wgpu.backends.wgpu_native.extras import set_instance_extras
+
+    # Whoever uses wgpu beside us may have begun before.
+    with suppress(RuntimeError):
+        set_instance_extras(backends=["Vulkan", "Metal", "DX12"])
 
 
 def _rank(adapter: Any) -> int:

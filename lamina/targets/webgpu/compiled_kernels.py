@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +31,16 @@ class CompiledKernel:
     text: KernelText
     layout: Any
     pipeline: Any
+
+    def spans(self, dispatch: Dispatch) -> list[int]:
+        """Return the bytes of each memref of a dispatch."""
+        given, spans = list(dispatch.words), list[int]()
+        for shape, slots, size in zip(
+            self.text.shapes, self.text.slots, self.text.element_bytes, strict=True
+        ):
+            said, given = iter(given[:slots]), given[slots:]
+            spans.append(size * prod(next(said) if extent < 0 else extent for extent in shape))
+        return spans
 
     def words(self, dispatch: Dispatch, offsets: Sequence[int]) -> Array:
         """Return what the kernel is told of a dispatch: [n] i32, n a multiple of 4.

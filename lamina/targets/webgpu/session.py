@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lamina.errors import InputError
 from lamina.targets.base import Array
 from lamina.targets.devices.session import DeviceSession
 from lamina.targets.devices.steps import Output, Places, Step
@@ -76,16 +77,25 @@ class WebGpuSession(DeviceSession[Any, _Run]):
         return _Run(made, uniform)
 
     def _windows(self, task: Dispatch, places: Places[Any]) -> list[tuple[Any, int, int, int]]:
-        """Return for each memref what is bound: buffer, start, size, and the bytes before it."""
-        device = self._device
+        """Return for each memref what is bound: buffer, start, size, and the bytes before it.
+
+        InputError for a memref that is larger than what can be bound.
+        """
+        device, kernel = self._device, self._kernels[task.kernel]
         limit = device.limits["max-storage-buffer-binding-size"]
         windows: list[tuple[Any, int, int, int]] = []
-        for base, offset in task.memrefs:
+        for (base, offset), span in zip(task.memrefs, kernel.spans(task), strict=True):
             buffer, _ = places[base]
             start = offset // device.alignment * device.alignment
             # An empty array may begin where its buffer ends.
             start = min(start, (buffer.size - 4) // device.alignment * device.alignment)
-            size = min(buffer.size - start, limit // 4 * 4)
+            size = max(4, -(-(offset - start + span) // 4) * 4)
+            if size > limit:
+                raise InputError(
+                    f"kernel {kernel.text.name} needs {size} bytes of one array, {device.name} "
+                    f"gives at most {limit}: use smaller inputs"
+                )
+            size = min(size, buffer.size - start)
             windows.append((buffer, start, size, offset - start))
         return windows
 

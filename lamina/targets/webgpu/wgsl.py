@@ -40,8 +40,8 @@ class KernelText:
 
     `before` and `after` are the text around the functions `varied`, which depend on the device.
     `reads` says of each memref whether it is only read, `element_bytes` how large its elements
-    are, `slots` how many extents and strides it is described by. `checks` says that the last
-    binding is the error word.
+    are, `shapes` its extents (-1 for one that a dispatch says), `slots` how many extents and
+    strides a dispatch says. `checks` says that the last binding is the error word.
     """
 
     name: str
@@ -53,6 +53,7 @@ class KernelText:
     workgroup_bytes: int
     reads: tuple[bool, ...]
     element_bytes: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
     slots: tuple[int, ...]
     checks: bool
 
@@ -103,6 +104,7 @@ class _Emission:
         kernel, p = self._kernel, self._printer
         functions = with_needed(p.functions)
         checks = FAIL in functions
+        layouts = [layout(value.type) for value in kernel.memrefs]
         before = [*self._bindings(memories, checks=checks), *p.declarations]
         texts = ["\n".join(before), *map(text_of, functions)]
         return KernelText(
@@ -115,7 +117,8 @@ class _Emission:
             workgroup_bytes=kernel.workgroup_bytes,
             reads=self._reads,
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
-            slots=tuple(layout(value.type).slots - 1 for value in kernel.memrefs),
+            shapes=tuple(_shape(each) for each in layouts),
+            slots=tuple(each.slots - 1 for each in layouts),
             checks=checks,
         )
 
@@ -193,3 +196,7 @@ class _Emission:
         p.add(f"let {names[1]} = ({number} / {x}) % {y};")
         p.add(f"let {names[2]} = {number} / ({x} * {y});")
         p.programs = tuple(names[: len(self._kernel.grid)])
+
+
+def _shape(layout: Layout) -> tuple[int, ...]:
+    return tuple(-1 if extent is None else extent for extent in layout.extents)

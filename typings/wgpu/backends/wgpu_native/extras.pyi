@@ -1,0 +1,3 @@
+from collections.abc import Sequence
+
+def set_instance_extras(backends: Sequence[str] = ...) -> None: ...
