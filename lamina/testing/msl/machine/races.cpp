@@ -1,5 +1,4 @@
 // Who read and wrote each byte last, and whether a barrier lies between that and an access now.
-#include <algorithm>
 #include <sys/mman.h>
 #include <vector>
 
@@ -52,10 +51,11 @@ Relation relation(Space space, Mark before, Mark now) {
   if (how == same_group)
     fail(0, code, "%s byte %zu of %s, which thread %u %s, with no barrier between", does, byte,
          region.name, before.thread, did);
-  auto later = [](uint32_t epoch, const Group& group) { return epoch < group.epoch; };
-  auto group = std::upper_bound(groups.begin(), groups.end(), before.epoch, later) - 1;
+  size_t group = groups.size() - 1;
+  while (groups[group].epoch > before.epoch) --group;
+  const unsigned* place = groups[group].at;
   fail(0, code, "%s byte %zu of %s, which thread %u of threadgroup (%u, %u, %u) %s in the same launch",
-       does, byte, region.name, before.thread, group->at[0], group->at[1], group->at[2], did);
+       does, byte, region.name, before.thread, place[0], place[1], place[2], did);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // Runs a launch: threadgroup after threadgroup, the threads of each taking turns as fibres.
-#include <algorithm>
 #include <csetjmp>
-#include <random>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +35,26 @@ struct Meeting {
   const char* what;
   int line;
   char slots[2][simd_width * slot_bytes];
+};
+
+// Numbers by chance, the same for the same start (xorshift32, Marsaglia 2003).
+struct Chance {
+  uint32_t state;
+
+  explicit Chance(unsigned seed) : state(seed * 2654435761u | 1) {}
+  unsigned below(unsigned n) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state % n;
+  }
+  void shuffle(std::vector<unsigned>& list) {
+    for (unsigned i = list.size(); i > 1; --i) {
+      unsigned j = below(i), held = list[j];
+      list[j] = list[i - 1];
+      list[i - 1] = held;
+    }
+  }
 };
 
 std::vector<Fibre> fibres;
@@ -147,11 +165,11 @@ bool go_through(Schedule schedule, unsigned begin, unsigned end) {
   return any;
 }
 
-bool go_at_random(std::mt19937& chance) {
+bool go_at_random(Chance& chance) {
   std::vector<unsigned> able;
   for (unsigned i = 0; i < now.count(); ++i)
     if (fibres[i].state == ready) able.push_back(i);
-  std::shuffle(able.begin(), able.end(), chance);
+  chance.shuffle(able);
   for (size_t i = 0; i < able.size() / 2 + 1 && i < able.size(); ++i) resume(able[i]);
   return !able.empty();
 }
@@ -161,18 +179,19 @@ bool go_by_simdgroups(Schedule schedule) {
   unsigned count = now.count();
   in_order(schedule, 0, (count + simd_width - 1) / simd_width, [&](unsigned simdgroup) {
     unsigned begin = simdgroup * simd_width;
-    while (go_through(schedule, begin, std::min(count, begin + simd_width))) any = true;
+    unsigned end = begin + simd_width < count ? begin + simd_width : count;
+    while (go_through(schedule, begin, end)) any = true;
   });
   return any;
 }
 
-bool go(Schedule schedule, std::mt19937& chance) {
+bool go(Schedule schedule, Chance& chance) {
   if (schedule == random_order) return go_at_random(chance);
   if (schedule >= simdgroup_forward) return go_by_simdgroups(schedule);
   return go_through(schedule, 0, now.count());
 }
 
-void run_group(Schedule schedule, std::mt19937& chance) {
+void run_group(Schedule schedule, Chance& chance) {
   unsigned count = now.count();
   begin_group();
   poison_threadgroup_memory();
@@ -214,14 +233,14 @@ const char* meet(const char* what, int line, const void* value, unsigned bytes, 
 }  // namespace
 
 void run(Launch& launch, unsigned seed) {
-  std::mt19937 chance(seed);
+  Chance chance(seed);
   now = launch.place;
   current = &launch;
   make_fibres(now.count());
   unsigned total = now.groups[0] * now.groups[1] * now.groups[2];
   std::vector<unsigned> order;
   in_order(launch.schedule, 0, total, [&](unsigned i) { order.push_back(i); });
-  if (launch.schedule == random_order) std::shuffle(order.begin(), order.end(), chance);
+  if (launch.schedule == random_order) chance.shuffle(order);
   for (unsigned i : order) {
     now.group[0] = i % now.groups[0];
     now.group[1] = i / now.groups[0] % now.groups[1];
