@@ -1,7 +1,7 @@
 """The Metal target on an imitated device, whose kernels run on this machine's CPU."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lamina.targets.base import Artifact
@@ -14,9 +14,11 @@ from lamina.testing.msl.device import Metal
 
 @dataclass(frozen=True)
 class ImitatedTarget(MetalTarget):
-    """`MetalTarget`, but for the device that it opens."""
+    """`MetalTarget`, but for the device that it opens; `loaded` are the artifacts that it had."""
 
     module: ClassVar[Any] = Metal()
+    loaded: list[Artifact] = field(default_factory=list, compare=False, metadata={"spec": False})
 
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> MetalExecutable:
+        self.loaded.append(artifact)
         return load_artifact(artifact, weights, Device(self.module))

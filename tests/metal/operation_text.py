@@ -109,6 +109,33 @@ def exchanges(kind: str) -> KernelOp:
     return _kernel(f"exchanges_{kind}", args, ["read", "write"], lines)
 
 
+def runs(kind: str, run: int) -> KernelOp:
+    """Eight neighbours a thread, in runs: from %x to shared memory, and from there to %y."""
+    shared, eight = f'memref<512x{kind}, "workgroup">', f"vector<8x{kind}>"
+    places, truths, at = "vector<8xindex>", "vector<8xi1>", "%at8 = arith.addi %firsts, %eight"
+    lines = [
+        f"%m = simt.memory : {shared}",
+        "%size = arith.constant 8 : index",
+        f"%eight = arith.constant dense<[0, 1, 2, 3, 4, 5, 6, 7]> : {places}",
+        "%first = arith.muli %at, %size : index",
+        f"%firsts = tile.splat %first : (index) -> {places}",
+        f"{at} : {places}",
+        f"%truth = tile.splat %in : (i1) -> {truths}",
+        f"%v = simt.load %x[%at8] mask %truth : {truths} {{run = {run} : i64}} "
+        f": memref<?x{kind}>, {places} -> {eight}",
+        "%own = arith.muli %t, %size : index",
+        f"%owns = tile.splat %own : (index) -> {places}",
+        f"%in8 = arith.addi %owns, %eight : {places}",
+        f"simt.store %v, %m[%in8] {{run = {run} : i64}} : {eight}, {shared}, {places}",
+        "simt.barrier",
+        f"%w = simt.load %m[%in8] {{run = {run} : i64}} : {shared}, {places} -> {eight}",
+        f"simt.store %w, %y[%at8] mask %truth : {truths} {{run = {run} : i64}} "
+        f": {eight}, memref<?x{kind}>, {places}",
+    ]
+    args = [f"%x: memref<?x{kind}>", f"%y: memref<?x{kind}>"]
+    return _kernel(f"runs_{kind}_{run}", args, ["read", "write"], lines)
+
+
 def _stored(n: int, text: str, into: str, kind: str, mark: str = "r", *, rows: bool = True) -> str:
     shape = "?x?" if rows else "?"
     return f"""

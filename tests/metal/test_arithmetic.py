@@ -4,7 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operation_text import EVERY, arithmetic, casts, conversions, exchanges, operations, truths
+from operation_text import (
+    EVERY,
+    arithmetic,
+    casts,
+    conversions,
+    exchanges,
+    operations,
+    runs,
+    truths,
+)
 from shim_kernel import Shimmed, shimmed
 from special_values import DTYPES, pairs, values
 
@@ -14,10 +23,13 @@ from lamina.testing.msl import SCHEDULES
 pytestmark = pytest.mark.usefixtures("compiler")
 
 
+RUNS = (2, 8)
+
+
 @pytest.fixture(scope="module")
 def every() -> Shimmed:
     kernels = [make(kind) for make in (arithmetic, conversions, exchanges) for kind in EVERY]
-    return shimmed(kernels)
+    return shimmed([*kernels, *(runs(kind, run) for kind in EVERY for run in RUNS)])
 
 
 def same(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -69,3 +81,12 @@ def test_elements_pass_through_shared_memory_and_shuffles(every, kind, schedule)
     found = np.zeros_like(expected)
     every.run(f"exchanges_{kind}", [x, found], {"n": len(x)}, schedule=schedule)
     assert same(found, expected).all()
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("kind", EVERY)
+def test_neighbours_are_moved_together(every, kind, run):
+    x = np.resize(values(kind), 8 * 70)
+    y = np.zeros(len(x), x.dtype)
+    every.run(f"runs_{kind}_{run}", [x, y], {"n": 70})
+    assert same(y, x).all()

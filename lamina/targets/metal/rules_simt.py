@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType
@@ -17,17 +18,21 @@ from lamina.targets.shading.printer import Printer, Rule
 THREAD: Final = "self"
 """What a thread's number in its block is called."""
 
+MOST_COMPONENTS: Final = 4
+"""Of a vector."""
+
 BARRIER: Final = "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A memory: the variable, its element, the texts of its extents and strides."""
+    """A memory: the variable, its element, the texts of its extents and strides, where it is."""
 
     name: str
     element: Element
     extents: tuple[str, ...] = ()
     strides: tuple[str, ...] = ()
+    space: str = "device"
 
 
 def _thread_id(p: Printer, op: simt.ThreadIdOp) -> None:
@@ -38,26 +43,50 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
     kind = cast("MemRefType[Any]", op.y.type)
     held, name = element(kind), f"shared_{p.fresh()}"
     p.add(f"threadgroup {held.memory} {name}[{max(1, *kind.get_shape())}];")
-    p.memories[op.y] = Memory(name, held)
+    p.memories[op.y] = Memory(name, held, space="threadgroup")
 
 
 def _load(p: Printer, op: simt.LoadOp) -> None:
     memory: Memory = p.memories[op.x]
-    texts = [_loaded(p, memory, at) for at in p.registers(op.at)]
-    if op.mask is not None:
-        pad = _pad(memory.element, op.pad)
-        masks = p.registers(op.mask)
-        texts = [f"({m} ? {t} : {pad})" for t, m in zip(texts, masks, strict=True)]
+    places, width = p.registers(op.at), _width(op.run)
+    pad = literal(memory.element, _pad(op.pad))
+    texts: list[str] = []
+    for n in range(0, len(places), width):
+        mask = p.registers(op.mask)[n] if op.mask is not None else ""
+        if width > 1:
+            texts += _loaded_together(p, memory, places[n], width, mask, pad)
+            continue
+        text = _from_memory(p, memory.element, f"{memory.name}[{places[n]}]")
+        texts.append(f"({mask} ? {text} : {pad})" if mask else text)
     p.define(op.y, texts)
 
 
-def _pad(kind: Element, pad: Attribute | None) -> str:
-    number = cast("FloatAttr[Any] | IntegerAttr[Any]", pad).value.data if pad else 0
-    return literal(kind, number)
+def _width(run: IntegerAttr[Any] | None) -> int:
+    """Return how many registers are neighbours in memory, as far as a vector has components."""
+    return 1 if run is None else gcd(run.value.data, MOST_COMPONENTS)
 
 
-def _loaded(p: Printer, memory: Memory, at: str) -> str:
-    kind, text = memory.element, f"{memory.name}[{at}]"
+def _loaded_together(
+    p: Printer, memory: Memory, at: str, width: int, mask: str, pad: str
+) -> list[str]:
+    kind, name = memory.element, p.fresh()
+    type = f"{kind.memory}{width}"
+    text = f"*(const {memory.space} {type}*)({memory.name} + {at})"
+    if mask:
+        filled = f"{type}({_in_memory(p, kind, pad)})"
+        p.add(p.language.variable.format(name=name, type=type, text=filled))
+        p.add(f"if ({mask}) {name} = {text};")
+    else:
+        p.constant(name, type, text)
+    return [_from_memory(p, kind, f"{name}[{n}]") for n in range(width)]
+
+
+def _pad(pad: Attribute | None) -> float:
+    return cast("FloatAttr[Any] | IntegerAttr[Any]", pad).value.data if pad else 0
+
+
+def _from_memory(p: Printer, kind: Element, text: str) -> str:
+    """Return what a register has of an element in memory."""
     if kind.memory == kind.register:
         return text
     if kind.boolean:
@@ -68,19 +97,25 @@ def _loaded(p: Printer, memory: Memory, at: str) -> str:
 
 
 def _store(p: Printer, op: simt.StoreOp) -> None:
-    memory, places = p.memories[op.x], p.registers(op.at)
-    masks = [""] * len(places) if op.mask is None else p.registers(op.mask)
-    for at, mask, v in zip(places, masks, p.registers(op.v), strict=True):
-        text = f"{memory.name}[{at}] = {_stored(p, memory, v)};"
-        p.add(f"if ({mask}) {text}" if mask else text)
+    memory: Memory = p.memories[op.x]
+    kind, places, width = memory.element, p.registers(op.at), _width(op.run)
+    registers = p.registers(op.v)
+    for n in range(0, len(places), width):
+        values = [_in_memory(p, kind, v) for v in registers[n : n + width]]
+        text = f"{memory.name}[{places[n]}] = {values[0]};"
+        if width > 1:
+            name, type = p.fresh(), f"{kind.memory}{width}"
+            p.constant(name, type, f"{type}({', '.join(values)})")
+            text = f"*({memory.space} {type}*)({memory.name} + {places[n]}) = {name};"
+        p.add(f"if ({p.registers(op.mask)[n]}) {text}" if op.mask is not None else text)
 
 
-def _stored(p: Printer, memory: Memory, v: str) -> str:
-    kind: Element = memory.element
+def _in_memory(p: Printer, kind: Element, v: str) -> str:
+    """Return an element in memory for what a register has."""
     if kind.memory == kind.register:
         return v
     if kind.boolean:
-        return f"({v} ? 1 : 0)"
+        return f"uchar({v} ? 1 : 0)"
     if kind.name == "bf16":
         return f"as_type<bfloat>({p.call('to_bf16', v)})"
     return f"{kind.memory}({v})"

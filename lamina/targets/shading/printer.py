@@ -46,6 +46,10 @@ class Language:
     element: Callable[[Attribute], Element]
 
 
+class _PlacedError(LoweringError):
+    """An error that says which operation it is of."""
+
+
 class NodeTable:
     """The nodes that checks name, numbered from 1 in the order of their first use."""
 
@@ -88,13 +92,13 @@ class Printer:
         for op in block.ops:
             rule = self._rules.get(type(op))
             if rule is None:
-                raise LoweringError(f"{self.language.target} has no rule for {op.name}")
+                raise _PlacedError(f"{self.language.target} has no rule for {op.name}")
             try:
                 rule(self, op)
+            except _PlacedError:
+                raise
             except LoweringError as error:
-                if " in " in str(error):
-                    raise
-                raise LoweringError(f"{error}, in {op.name}") from None
+                raise _PlacedError(f"{error}, in {op.name}") from None
 
     def add(self, line: str) -> None:
         """Print a line."""
