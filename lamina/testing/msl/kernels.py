@@ -107,7 +107,9 @@ def _kernel(text: str, plain: str, match: re.Match[str], line: int) -> Kernel:
     _refuse_twice(match[1], arguments, line)
     before = max(plain.rfind(mark, 0, match.start()) for mark in ";}") + 1
     most = _MOST_THREADS.search(text, before, match.end())
-    return Kernel(match[1], tuple(arguments), int(most[1]) if most else MAX_THREADS, line)
+    return Kernel(
+        match[1], tuple(arguments), min(int(most[1]), MAX_THREADS) if most else MAX_THREADS, line
+    )
 
 
 def _argument(kernel: str, text: str, line: int) -> Argument:

@@ -16,10 +16,10 @@ namespace {
                           const void* code) {
   size_t size = region.end - region.start;
   if (at < region.start)
-    fail(0, code, "%s %zu bytes that lie %zu before the start of %s, which has %zu bytes", does, bytes,
-         region.start - at, region.name, size);
-  fail(0, code, "%s %zu bytes at byte %zu of %s, which has %zu bytes", does, bytes, at - region.start,
-       region.name, size);
+    fail(0, code, "%s %zu bytes that lie %zu before the start of %s, which has %zu bytes", does,
+         bytes, region.start - at, region.name, size);
+  fail(0, code, "%s %zu bytes at byte %zu of %s, which has %zu bytes", does, bytes,
+       at - region.start, region.name, size);
 }
 
 void check(uintptr_t at, size_t bytes, bool write, const void* code) {

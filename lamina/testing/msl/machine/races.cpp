@@ -54,7 +54,8 @@ Relation relation(Space space, Mark before, Mark now) {
   size_t group = groups.size() - 1;
   while (groups[group].epoch > before.epoch) --group;
   const unsigned* place = groups[group].at;
-  fail(0, code, "%s byte %zu of %s, which thread %u of threadgroup (%u, %u, %u) %s in the same launch",
+  fail(0, code,
+       "%s byte %zu of %s, which thread %u of threadgroup (%u, %u, %u) %s in the same launch",
        does, byte, region.name, before.thread, place[0], place[1], place[2], did);
 }
 

@@ -134,8 +134,8 @@ void wait(const char* what, int line) {
     if (other.state == finished)
       fail(one.line, nullptr, "waits at %s for thread %u, which has returned", one.what, i);
     if (strcmp(other.what, one.what) || other.line != one.line)
-      fail(one.line, nullptr, "waits at %s for thread %u, which waits at %s in line %d", one.what, i,
-           other.what, other.line);
+      fail(one.line, nullptr, "waits at %s for thread %u, which waits at %s in line %d",
+           one.what, i, other.what, other.line);
   }
   fail(one.line, nullptr, "waits at %s for ever", one.what);
 }
@@ -268,8 +268,9 @@ void threadgroup_barrier(int line, bool device, bool threadgroup) {
   if (++at_barrier == now.count()) {
     for (unsigned i = 0; i < now.count(); ++i)
       if (fibres[i].line != line)
-        fail(line, nullptr, "comes to a threadgroup_barrier while thread %u waits at that of line %d",
-             i, fibres[i].line);
+        fail(line, nullptr,
+             "comes to a threadgroup_barrier while thread %u waits at that of line %d", i,
+             fibres[i].line);
     at_barrier = 0;
     if (device) order_group(device_space);
     if (threadgroup) order_group(threadgroup_space);
@@ -286,7 +287,8 @@ void fail(int line, const void* code, const char* format, ...) {
   va_end(list);
   if (running())
     snprintf(where, sizeof where, ", in thread (%u, %u, %u) of threadgroup (%u, %u, %u)",
-             now.thread_at[0], now.thread_at[1], now.thread_at[2], now.group[0], now.group[1], now.group[2]);
+             now.thread_at[0], now.thread_at[1], now.thread_at[2], now.group[0], now.group[1],
+             now.group[2]);
   dprintf(2, "%s\t%s%s\t%d\t%p", running_kernel(), sentence, where, line, code);
   tell_callers();
   _exit(3);

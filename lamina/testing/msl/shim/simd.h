@@ -141,8 +141,12 @@ inline simd_vote simd_ballot(bool vote, int line = __builtin_LINE()) {
   for (unsigned i = 0; i < msl::here().lanes(); ++i) bits |= simd_vote::vote_t(lanes[i]) << i;
   return simd_vote(bits);
 }
-inline bool simd_all(bool vote, int line = __builtin_LINE()) { return simd_ballot(vote, line).all(); }
-inline bool simd_any(bool vote, int line = __builtin_LINE()) { return simd_ballot(vote, line).any(); }
+inline bool simd_all(bool vote, int line = __builtin_LINE()) {
+  return simd_ballot(vote, line).all();
+}
+inline bool simd_any(bool vote, int line = __builtin_LINE()) {
+  return simd_ballot(vote, line).any();
+}
 inline bool simd_is_first() { return msl::here().lane() == 0; }
 
 }  // namespace metal

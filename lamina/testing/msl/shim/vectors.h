@@ -87,8 +87,10 @@ MSL_NAMES(float)
 
 namespace msl {
 
-template <class A, class B> using both = metal::vec<typename joint<A, B>::element, joint<A, B>::size>;
-template <class A, class B> using when_vector = when<(vector<A> || vector<B>) && number<A> && number<B>>;
+template <class A, class B> using both =
+    metal::vec<typename joint<A, B>::element, joint<A, B>::size>;
+template <class A, class B> using when_vector =
+    when<(vector<A> || vector<B>) && number<A> && number<B>>;
 
 }  // namespace msl
 
