@@ -25,14 +25,12 @@ class Neighbours:
         self._memory = memory
         self._launch = 0
         self._granule = 1
-        self._shadows: dict[int, tuple[int, Array, Array]] = {}
+        self._shadows: dict[int, dict[int, tuple[int, Array, Array]]] = {}
 
     def begin(self, granule: int) -> None:
         """Begin a launch whose accesses are of at least so many bytes."""
         self._launch += _LAUNCH
-        if granule != self._granule:
-            self._granule = granule
-            self._shadows.clear()
+        self._granule = granule
 
     def forget(self, address: int) -> None:
         """An allocation is gone."""
@@ -86,11 +84,12 @@ class Neighbours:
             left = left[~inside]
 
     def _shadow(self, allocation: Allocation) -> tuple[Array, Array]:
-        known = self._shadows.get(allocation.address)
+        shadows = self._shadows.setdefault(allocation.address, {})
+        known = shadows.get(self._granule)
         if known is None or known[0] != allocation.size:
             cells = -(-allocation.size // self._granule)
             known = (allocation.size, np.zeros(cells, np.int64), np.zeros(cells, np.int64))
-            self._shadows[allocation.address] = known
+            shadows[self._granule] = known
         return known[1], known[2]
 
     def _trouble(self, verb: str, part: Array, wrong: Array, tags: Array, per: int) -> Trouble:
