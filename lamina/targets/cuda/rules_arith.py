@@ -223,7 +223,10 @@ def cast_registers(
         wide = _F32 if source.bits == 16 else source
         x = convert("fpext", x, source, wide)
         x = intrinsic(p, "roundeven", wide.of(count), x)
-        word = "fptoui" if unsigned or target.bits == 1 else "fptosi"
+        if target.bits == 1:
+            # LLVM's conversion to i1 gives the opposite for PTX.
+            return p.emit(f"fcmp oge {wide.of(count)} {x}, {p.full('1.0', wide, count)}")
+        word = "fptoui" if unsigned else "fptosi"
         name = f"llvm.{word}.sat.{suffix(target.of(count))}.{suffix(wide.of(count))}"
         return p.call(name, target.of(count), (wide.of(count), x))
     if target.bits < source.bits:
