@@ -1,6 +1,7 @@
 """The CUDA target on a device that does not exist: the driver is one that interprets PTX."""
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar
 
 from lamina.targets.cuda.device import CudaDevice
@@ -17,4 +18,9 @@ class FakeCudaTarget(CudaTarget):
     driver: FakeDriver = field(default_factory=FakeDriver, metadata={"spec": False})
 
     def open(self) -> CudaDevice:
-        return CudaDevice(self.driver, self.device)
+        return opened(self.driver, self.device)
+
+
+@cache
+def opened(driver: FakeDriver, index: int) -> CudaDevice:
+    return CudaDevice(driver, index)
