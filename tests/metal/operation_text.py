@@ -136,6 +136,17 @@ def runs(kind: str, run: int) -> KernelOp:
     return _kernel(f"runs_{kind}_{run}", args, ["read", "write"], lines)
 
 
+def indices() -> KernelOp:
+    """Integers that become indices, and integers again."""
+    lines = [
+        "%a = simt.load %x[%at] mask %in : i1 : memref<?xi64>, index -> i64",
+        "%i = tile.cast %a : (i64) -> index",
+        "%b = tile.cast %i : (index) -> i64",
+        "simt.store %b, %y[%at] mask %in : i1 : i64, memref<?xi64>, index",
+    ]
+    return _kernel("indices", ["%x: memref<?xi64>", "%y: memref<?xi64>"], ["read", "write"], lines)
+
+
 def _stored(n: int, text: str, into: str, kind: str, mark: str = "r", *, rows: bool = True) -> str:
     shape = "?x?" if rows else "?"
     return f"""

@@ -10,6 +10,7 @@ from operation_text import (
     casts,
     conversions,
     exchanges,
+    indices,
     operations,
     runs,
     truths,
@@ -29,7 +30,7 @@ RUNS = (2, 8)
 @pytest.fixture(scope="module")
 def every() -> Shimmed:
     kernels = [make(kind) for make in (arithmetic, conversions, exchanges) for kind in EVERY]
-    return shimmed([*kernels, *(runs(kind, run) for kind in EVERY for run in RUNS)])
+    return shimmed([*kernels, indices(), *(runs(kind, run) for kind in EVERY for run in RUNS)])
 
 
 def same(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -90,3 +91,10 @@ def test_neighbours_are_moved_together(every, kind, run):
     y = np.zeros(len(x), x.dtype)
     every.run(f"runs_{kind}_{run}", [x, y], {"n": 70})
     assert same(y, x).all()
+
+
+def test_an_integer_beyond_an_index_becomes_the_nearest_one(every):
+    x = np.array([5, -3, 2**31 - 1, 2**31, 2**40 + 1, -(2**31), -(2**50)], np.int64)
+    y = np.zeros_like(x)
+    every.run("indices", [x, y], {"n": len(x)})
+    np.testing.assert_array_equal(y, np.clip(x, -(2**31), 2**31 - 1))
