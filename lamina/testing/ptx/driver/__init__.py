@@ -20,7 +20,8 @@ class FakeDriver(ModuleCalls):
 
     Every call returns (`CUresult`, values…). `fail` and `lose` let calls go wrong, `reason` says
     why the last one did, `counts` counts them, `leaks` lists what was not given back. A kernel's
-    fault is raised as `KernelFault`, or with `report=True` an error code that stays.
+    fault is raised as `KernelFault`, or with `report=True` an error code that stays; `poison` and
+    `independent` are as for `Device`.
     """
 
     CUresult = CUresult
@@ -48,8 +49,9 @@ class FakeDriver(ModuleCalls):
         *,
         report: bool = False,
         poison: int = 0xFF,
+        independent: bool = True,
     ) -> None:
-        super().__init__(devices, report=report, poison=poison)
+        super().__init__(devices, report=report, poison=poison, independent=independent)
 
     def leaks(self) -> list[str]:
         """Say what is still allocated, loaded or alive, apart from default streams."""

@@ -53,10 +53,18 @@ class Calls:
     raised. `reason` says why the last call failed, `counts` how often each was made.
     """
 
-    def __init__(self, devices: Sequence[Specification], *, report: bool, poison: int) -> None:
+    def __init__(
+        self,
+        devices: Sequence[Specification],
+        *,
+        report: bool,
+        poison: int,
+        independent: bool,
+    ) -> None:
         self.specifications = tuple(devices)
         self.report = report
         self.poison = poison
+        self.independent = independent
         self.counts: Counter[str] = Counter()
         self.reason = ""
         self.initialised = False

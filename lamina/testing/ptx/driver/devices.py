@@ -112,7 +112,7 @@ class DeviceCalls(Calls):
         context = self.contexts.get(ordinal)
         if context is None:
             specification = self.specifications[ordinal]
-            made = Device(specification, poison=self.poison)
+            made = Device(specification, poison=self.poison, independent=self.independent)
             context = self.contexts[ordinal] = CUcontext(ordinal, specification, made)
         context.retained += 1
         return context
