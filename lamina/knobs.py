@@ -2,8 +2,9 @@
 
 import os
 import stat
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -141,3 +142,11 @@ def _choice(knob: Knob, environ: Mapping[str, str], choices: tuple[str, ...]) ->
     if value not in choices:
         raise InputError(f"{knob.name} is {value!r}: expected {' or '.join(choices)}")
     return value
+
+
+def name_runtime_folder(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Name a folder for sockets where nobody does: drivers for graphics complain of it otherwise.
+
+    Nothing is put there.
+    """
+    environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())

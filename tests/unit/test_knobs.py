@@ -1,6 +1,7 @@
 import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,12 @@ def test_huge_pages_are_asked_for_refused_or_left_open(value: str, read: bool | 
     assert knobs.huge_pages_enabled({"LAMINA_HUGE_PAGES": value}) is read
     with pytest.raises(InputError, match="is 'no': expected on or off or auto"):
         knobs.huge_pages_enabled({"LAMINA_HUGE_PAGES": "no"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [({}, tempfile.gettempdir()), ({"XDG_RUNTIME_DIR": "/run/user/1"}, "/run/user/1")],
+)
+def test_a_folder_for_sockets_is_named_where_nobody_does(environ, named) -> None:
+    knobs.name_runtime_folder(environ)
+    assert environ == {"XDG_RUNTIME_DIR": named}

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
+from lamina import knobs
 from lamina.errors import TargetUnavailable
 
 AUTO: Final = "auto"
@@ -39,6 +40,7 @@ def list_adapters() -> list[Any]:
         raise TargetUnavailable(
             "webgpu needs the package wgpu: install it with pip install 'lamina[webgpu]'"
         ) from None
+    knobs.name_runtime_folder()
     try:
         _leave_out_others()
         every = wgpu.gpu.enumerate_adapters_sync()
