@@ -1,5 +1,6 @@
 """What the commands do with the target: compile without an adapter, dump WGSL, and run."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,8 @@ def test_the_target_is_listed_with_its_options(command):
     assert all(option in out for option in ("adapter", "subgroups", "kv", "lower-tiles"))
 
 
-def test_a_model_is_compiled_to_a_file_and_dumped_without_an_adapter(command, stage, tmp_path):
+def test_a_model_is_compiled_and_dumped_without_wgpu(command, stage, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wgpu", None)
     out, dump = tmp_path / "sum.lamina", tmp_path / "dump"
     code, _, err = command("compile", stage, "-o", out, "--target", "webgpu", "--dump-ir", dump)
     assert code == 0, err

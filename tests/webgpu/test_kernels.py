@@ -104,3 +104,14 @@ def test_what_is_no_wgsl_is_refused_by_name():
     memory = '%m = simt.memory : memref<9000xf32, "workgroup">'
     with pytest.raises(LoweringError, match="has 32768 bytes for the threads of a block"):
         emit_kernel(kernel(memory), [False] * 2, NodeTable())
+
+
+@pytest.mark.parametrize("number", ["0x7FC00000", "0x7F800000", "0xFF800000", "0x00000001", "3.0"])
+def test_constants_that_are_no_numbers_are_there(device, number):
+    body = f"""
+      %v = arith.constant {number} : f32
+      simt.store %v, %y[%t] : f32, memref<?xf32>, index"""
+    x, y = np.zeros(1, F32), np.zeros(64, F32)
+    run_on(device, kernel(body), [x, y], {"n": 0})
+    bits = int(number, 16) if number.startswith("0x") else 0x40400000
+    assert (y.view(np.uint32) == bits).all()

@@ -27,7 +27,9 @@ def lowered(path: Path) -> KernelOp:
     return module.body.block.first_op
 
 
-@pytest.mark.parametrize("subgroups", [True, False], ids=["subgroups", "memory"])
+@pytest.mark.parametrize(
+    "subgroups", [True, pytest.param(False, marks=pytest.mark.gpu)], ids=["subgroups", "memory"]
+)
 @pytest.mark.parametrize("case", ZOO, ids=lambda case: case.name)
 def test_a_program_computes_what_numpy_does(device, case: ZooCase, subgroups):
     for size in case.sizes:

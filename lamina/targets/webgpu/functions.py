@@ -30,6 +30,7 @@ _TEXTS: Final[dict[str, str]] = {
     done = r.exchanged || r.old_value != 0u;
   }
 }""",
+    "from_bits": "fn from_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }",
     "is_nan": """fn is_nan(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }""",

@@ -180,17 +180,17 @@ def _recast(p: Printer, source: Element, target: Element, x: str) -> str:
 
 def _constant(p: Printer, op: arith.ConstantOp) -> None:
     kind = element(op.result.type)
-    texts = [literal(kind, number) for number in numbers_of(op)]
+    texts = [literal(p, kind, number) for number in numbers_of(op)]
     size = count_of(op.result)
     p.define(op.result, texts * size if len(texts) == 1 else texts)
 
 
-def literal(kind: Element, number: float) -> str:
+def literal(p: Printer, kind: Element, number: float) -> str:
     """Return the spelling of a constant; LoweringError for an integer that has no register."""
     if kind.wgsl == "bool":
         return "true" if number else "false"
     if kind.floating:
-        return _float_literal(kind, number)
+        return _float_literal(p, kind, number)
     whole, bits = int(number), kind.bits
     whole = (whole + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
     if kind.wide:
@@ -200,12 +200,13 @@ def literal(kind: Element, number: float) -> str:
     return "bitcast<i32>(0x80000000u)" if whole == -(1 << 31) else f"{whole}i"
 
 
-def _float_literal(kind: Element, number: float) -> str:
+def _float_literal(p: Printer, kind: Element, number: float) -> str:
     value = as_float(kind.name, number)
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     exponent = bits >> 23 & 0xFF
     if exponent in (0, 0xFF) and bits & 0x7FFFFFFF:
-        return f"bitcast<f32>(0x{bits:08x}u)"
+        # Where a constant is known to be no number, WGSL refuses it.
+        return p.call("from_bits", f"0x{bits:08x}u")
     return f"{value!r}f"
 
 

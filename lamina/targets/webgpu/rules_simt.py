@@ -34,15 +34,15 @@ def _load(p: Printer, op: simt.LoadOp) -> None:
     memory = p.memories[op.x]
     texts = _from_words(p, memory, op) or [_loaded(p, memory, at) for at in p.registers(op.at)]
     if op.mask is not None:
-        pad = _pad(memory.element, op.pad)
+        pad = _pad(p, memory.element, op.pad)
         masks = p.registers(op.mask)
         texts = [f"select({pad}, {t}, {m})" for t, m in zip(texts, masks, strict=True)]
     p.define(op.y, texts)
 
 
-def _pad(kind: Element, pad: Attribute | None) -> str:
+def _pad(p: Printer, kind: Element, pad: Attribute | None) -> str:
     number = cast("FloatAttr[Any] | IntegerAttr[Any]", pad).value.data if pad else 0
-    return literal(kind, number)
+    return literal(p, kind, number)
 
 
 def _from_words(p: Printer, memory: Memory, op: simt.LoadOp) -> list[str] | None:
