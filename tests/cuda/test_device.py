@@ -1,4 +1,3 @@
-import gc
 import re
 from collections.abc import Callable
 from threading import Thread
@@ -156,7 +155,6 @@ def test_what_nobody_has_any_more_is_given_back(load: Load, device: CudaDevice) 
     exe(X, s=np.ones((9, 6), np.float32))
     assert device.call("cuMemGetInfo")[0] < free
     del exe
-    gc.collect()
     device.wait()
     assert device.call("cuMemGetInfo")[0] == free
 
@@ -177,6 +175,20 @@ def test_what_is_dropped_during_a_capture_is_no_part_of_the_graph(
         graph.give()
     assert driver.counts["cuMemFreeAsync"] == 1
     assert (device.read(target, 0, 256).view(np.uint32) == 7).all()
+
+
+def test_two_devices_work_in_one_thread() -> None:
+    driver = FakeDriver([Specification(), Specification()])
+    first, second = CudaDevice(driver, 0), CudaDevice(driver, 1)
+    buffers, data = [second.storage(8)], np.arange(8, dtype=np.uint8)
+    with first:
+        buffer = first.storage(8)
+        buffers.clear()
+        first.write(buffer, data)
+        assert np.array_equal(first.read(buffer, 0, 8), data)
+    with second:
+        second.wait()
+    assert driver.leaks()[0] == "1 allocations of device 0"
 
 
 def test_a_thread_that_drops_a_buffer_waits_for_nobody(device: CudaDevice) -> None:

@@ -179,8 +179,11 @@ class CudaDevice:
         if self._turn.acquire(blocking=False):
             try:
                 if not self.closed:
+                    # Another device may be at work in this thread.
+                    before = called(self.driver, "cuCtxGetCurrent")
                     called(self.driver, "cuCtxSetCurrent", self._context)
                     self._give_back()
+                    called(self.driver, "cuCtxSetCurrent", before)
             except Refusal:
                 pass
             finally:

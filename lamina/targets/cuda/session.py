@@ -64,8 +64,8 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
             executable.signature, executable.plan, device, executable.packed, executable.hosts
         )
         self.workers = _PROGRAMS * device.multiprocessors
-        # Its library stays loaded with it.
-        self._executable = executable
+        # Unloaded after the graphs of its kernels. The executable is not held: it has the session.
+        self._loaded = executable.loaded
         self._device = device
         self._kernels = executable.loaded.kernels
         self._to_send = 0
