@@ -17,10 +17,10 @@ from lamina.targets.plans.emission import (
     kernels_from_bytes,
     kernels_to_bytes,
 )
-from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.plans.plan_encoding import DEVICE_PLAN_OPS, encode_plan
 from lamina.targets.shading.printer import NodeTable
 
-ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
+ACCEPTED: Final = ACCEPTS | DEVICE_PLAN_OPS | {"builtin.module", "func.func"}
 """The operations that can be emitted."""
 
 
