@@ -161,7 +161,7 @@ def test_what_is_no_architecture_is_refused() -> None:
 def test_an_artifact_that_is_not_whole_is_refused(
     artifact: Callable[[str], Artifact], device: CudaDevice, change: dict[str, Any], message: str
 ) -> None:
-    whole = artifact("hosted")
+    whole = artifact("steps")
     if "sections" in change:
         name, data = change["sections"]
         sections = {k: data if k == name else v for k, v in whole.sections.items()}

@@ -92,15 +92,15 @@ def test_a_device_that_is_lost_between_two_calls_closes_the_executable(
     assert driver.leaks() == [], "what was on it is given back at once"
 
 
-@pytest.mark.parametrize("after", range(1, 12))
+@pytest.mark.parametrize("after", range(1, 16))
 def test_a_device_may_be_lost_at_any_call_of_a_step(
     load: Load, driver: FakeDriver, after: int
 ) -> None:
-    exe, ids = load("hosted"), np.arange(9, dtype=np.int32)
-    exe(X, ids)
+    exe, state = load("steps"), np.ones((9, 6), np.float32)
+    exe(X, s=state)
     driver.lose(after=after)
     with pytest.raises(TargetUnavailable, match=LOST):
-        exe(X, ids)
+        exe(X, s=state)
     assert driver.leaks() == []
 
 
