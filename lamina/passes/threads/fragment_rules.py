@@ -13,7 +13,7 @@ from lamina.dialects.layouts import Fragments, Layout
 from lamina.dialects.tile import element_of, shape_of
 from lamina.passes.choose_layouts import WARPGROUPS, fragment_sources, fragments_of
 from lamina.passes.threads.hazards import LEFT, RIGHT
-from lamina.passes.threads.lowering import Lowering, padded
+from lamina.passes.threads.lowering import Lowering
 from lamina.passes.threads.places import View
 from lamina.passes.threads.writer import Number
 
@@ -59,7 +59,7 @@ def _operand(
     low: Lowering, value: SSAValue, use: str, fragments: Layout, *, across: bool
 ) -> Operand:
     rows = View.rows(shape_of(value.type))
-    view, _, size = padded(rows, rows, low.stored(element_of(value.type)))
+    view, _, size = low.shared.apart(rows, rows, element_of(value.type))
     return Operand(value, use, view, size, fragments, across)
 
 
@@ -72,7 +72,7 @@ def how_of(low: Lowering, op: tile.DotOp) -> Fragments:
 
 def multiply(low: Lowering, op: tile.DotOp) -> None:
     """Lower a product: store its operands, then let matrix units add fragment after fragment."""
-    if not low.narrow:
+    if not low.shared.narrow:
         a, b = fragment_sources(op, how_of(low, op))
         add_fragments(low, op, low.get(op.a, a), low.get(op.b, b))
         return
@@ -85,16 +85,16 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
     memories: list[SSAValue] = []
     for operand in operands:
         kind, here = element_of(operand.value.type), low.layout(operand.value)
-        memory, name = low.shared(kind, operand.size, operand.use)
+        memory, name = low.shared.memory(kind, operand.size, operand.use)
         low.hazards.store(name)
-        registers = low.to_shared(low.get(operand.value, here), kind)
+        registers = low.shared.given(low.get(operand.value, here), kind)
         at, run = low.places.number(here, operand.rows), operand.rows.run(here, low.threads)
-        low.store(registers, memory, at, [], low.places.owner(here), run)
+        low.shared.store(registers, memory, at, [], low.places.owner(here), run)
         memories.append(memory)
     if WARPGROUPS in op.attributes:
         low.writer.effect(simt.FenceOp())
     for operand in operands:
-        low.hazards.load(low.shared(element_of(operand.value.type), 0, operand.use)[1])
+        low.hazards.load(low.shared.memory(element_of(operand.value.type), 0, operand.use)[1])
     _multiply(low, op, operands, memories, (0, 0))
 
 
@@ -147,11 +147,11 @@ def loaded(
     """Return a thread's registers of an operand that lies in shared memory from `start` on."""
     kind = element_of(operand.value.type)
     if getattr(kind, "bitwidth", 0) == 16:
-        return low.from_shared(_matrices(low, op, operand, memory, start), kind)
+        return low.shared.taken(_matrices(low, op, operand, memory, start), kind)
     writer, count = low.writer, operand.fragments.count
     at = writer.sum(start, low.places.number(operand.fragments, operand.rows))
     run = operand.rows.run(operand.fragments, low.threads)
-    return low.from_shared(
+    return low.shared.taken(
         writer.add(simt.LoadOp(memory, writer.registers(at, count), run=run)), kind
     )
 

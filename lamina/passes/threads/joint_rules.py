@@ -48,7 +48,7 @@ def join(low: Lowering, op: tile.JoinOp) -> None:
     given = [
         (low.get(x, home), home, view) for x, home, view in zip(op.xs, homes, views, strict=True)
     ]
-    low.set(op.y, layout, low.exchange(given, prod(y), layout, View.rows(y)))
+    low.set(op.y, layout, low.shared.exchange(given, prod(y), layout, View.rows(y)))
 
 
 RULES = {tile.SliceOp: cut, tile.JoinOp: join}

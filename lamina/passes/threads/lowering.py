@@ -4,40 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    IndexType,
-    IntegerType,
-    MemRefType,
-    VectorType,
-    i32,
-    i64,
-)
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import LAYOUT, Layout, layouts_of, spread
 from lamina.dialects.tile import element_of, shape_of
 from lamina.errors import LoweringError
 from lamina.passes.choose_layouts import broadcast_source, is_elementwise, transpose_source
-from lamina.passes.threads.hazards import EXCHANGE, Hazards
+from lamina.passes.threads.hazards import Hazards
 from lamina.passes.threads.places import Places, Table, View
-from lamina.passes.threads.writer import Number, Writer
+from lamina.passes.threads.shared import Shared
+from lamina.passes.threads.steering import steering
+from lamina.passes.threads.writer import Writer
 
 Rule = Callable[["Lowering", Any], None]
 """Lowers one operation: reads what its operands are, says what its results are."""
 
 EVERYWHERE = Layout((), ())
 """One element, which every thread has."""
-
-_GAP = 16
-"""Bytes between rows in shared memory: one load of a thread."""
 
 _FREE = (tile.SplatOp, tile.IotaOp)
 _MOVES = (tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
@@ -59,7 +48,6 @@ class Lowering:
         self.kernel = kernel
         self.threads = threads
         self.subgroup = subgroup
-        self.narrow = narrow
         self.stages = stages
         self._rules = rules
         old = kernel.body.block
@@ -70,14 +58,14 @@ class Lowering:
         self.scalars: dict[SSAValue, SSAValue] = dict(zip(old.args, self.block.args, strict=True))
         self._homes: dict[SSAValue, tuple[Layout, SSAValue]] = {}
         self._memo: dict[tuple[SSAValue, Layout], SSAValue] = {}
-        self._shared: dict[str, tuple[SSAValue, int]] = {}
         self.hazards = Hazards(self.writer, kernel)
+        self.shared = Shared(self.writer, self.places, self.hazards, threads, narrow=narrow)
         self.memrefs: dict[SSAValue, Any] = {}
         self.copied: set[Operation] = set()
         """Loads that a loop does ahead, by copies."""
         self.rooms: dict[Operation, Any] = {}
         """For products whose operands were copied: these, their memories, and in which room."""
-        self._steering = _steering(kernel)
+        self._steering = steering(kernel)
 
     def lower(self, block: Block) -> None:
         """Lower a block's operations in order; LoweringError names one that has no rule."""
@@ -158,117 +146,9 @@ class Lowering:
             at = None if given is None else registers_of(given.table(self.threads), wanted)
             if given is not None and at is not None:
                 return self.writer.pick(self.get(value, given), at)
-        here, rows, size = self.layout(value), View.rows(shape_of(value.type)), 0
-        if self.narrow:
-            rows, view, size = padded(rows, view, self.stored(element_of(value.type)))
-        size = max(size, prod(rows.shape))
-        return self.exchange([(self.get(value, here), here, rows)], size, layout, view)
-
-    def exchange(
-        self,
-        sources: Sequence[tuple[SSAValue, Layout, View]],
-        size: int,
-        layout: Layout,
-        view: View,
-    ) -> SSAValue:
-        """Return elements that threads give each other through `size` elements of shared memory.
-
-        Registers of each source are stored at the places that its layout and view say, and those
-        of `view` are read under `layout`.
-        """
-        kind = element_of(sources[0][0].type)
-        memory, name = self.shared(kind, size)
-        self.hazards.store(name)
-        for held, given, where in sources:
-            at = self.places.number(given, where)
-            registers = self.to_shared(held, kind)
-            run = where.run(given, self.threads)
-            self.store(registers, memory, at, [], self.places.owner(given), run)
-        self.hazards.load(name)
-        at = self.writer.registers(self.places.number(layout, view), layout.count)
-        run = view.run(layout, self.threads)
-        return self.from_shared(self.writer.add(simt.LoadOp(memory, at, run=run)), kind)
-
-    def store(
-        self,
-        registers: SSAValue,
-        memory: SSAValue,
-        at: Number,
-        masks: Sequence[SSAValue],
-        owner: SSAValue | None,
-        run: int = 1,
-    ) -> None:
-        """Store registers at places, where all masks hold, by the threads that own them."""
-        count = shape_of(registers.type)[0]
-        mask = self.writer.both([*masks, *([] if owner is None else [owner])])
-        self.writer.effect(
-            simt.StoreOp(
-                registers,
-                memory,
-                self.writer.registers(at, count),
-                None if mask is None else self.writer.registers(mask, count),
-                run,
-            )
-        )
-
-    def copy(
-        self,
-        source: SSAValue,
-        at: Number,
-        memory: SSAValue,
-        to: Number,
-        mask: SSAValue,
-        count: int,
-        run: int,
-    ) -> None:
-        """Begin to copy elements of a memory of the kernel, as many as a thread has registers."""
-        places = [self.writer.registers(each, count) for each in (at, to)]
-        held = self.writer.registers(mask, count)
-        self.writer.effect(simt.CopyAsyncOp(source, places[0], memory, places[1], run, held))
-
-    def shared(self, kind: Attribute, size: int, use: str = EXCHANGE) -> tuple[SSAValue, str]:
-        """Return shared memory for `size` elements, and its name; a later use has it again."""
-        stored = self.stored(kind)
-        name = f"{use} {stored}"
-        memory, room = self._shared.get(name, (None, 0))
-        if memory is None:
-            memory = self.writer.hoist(simt.MemoryOp(stored, size))
-        elif size > room:
-            grown = MemRefType(cast("Any", stored), [size], memory_space=simt.WORKGROUP)
-            memory = Rewriter.replace_value_with_new_type(memory, grown)
-        self._shared[name] = (memory, max(size, room))
-        return memory, name
-
-    def stored(self, kind: Attribute) -> Attribute:
-        """Return the type in which an element is handed to another thread."""
-        if isinstance(kind, IndexType):
-            return i32
-        bits = int(cast("Any", kind).bitwidth)
-        if self.narrow and bits in (8, 16):
-            return IntegerType(bits)
-        return i64 if bits == 64 else i32
-
-    def to_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
-        """Return registers as shared memory has them."""
-        stored, shape = self.stored(kind), shape_of(registers.type)
-        if stored == kind:
-            return registers
-        if isinstance(kind, IntegerType | IndexType):
-            return self.writer.add(tile.CastOp(registers, stored))
-        bits = IntegerType(cast("Any", kind).bitwidth)
-        value = self.writer.add(arith.BitcastOp(registers, tile.vector(bits, shape)))
-        return value if bits == stored else self.writer.add(tile.CastOp(value, stored))
-
-    def from_shared(self, registers: SSAValue, kind: Attribute) -> SSAValue:
-        """Return what shared memory had as elements of a type."""
-        shape = shape_of(registers.type)
-        if self.stored(kind) == kind:
-            return registers
-        if isinstance(kind, IntegerType | IndexType):
-            return self.writer.cast(registers, cast("Attribute", kind))
-        bits = IntegerType(int(cast("Any", kind).bitwidth))
-        value = self.writer.cast(registers, bits)
-        return self.writer.add(arith.BitcastOp(value, tile.vector(kind, shape)))
+        here, rows = self.layout(value), View.rows(shape_of(value.type))
+        rows, view, size = self.shared.apart(rows, view, element_of(value.type))
+        return self.shared.exchange([(self.get(value, here), here, rows)], size, layout, view)
 
     def _make(self, value: SSAValue, layout: Layout) -> SSAValue:
         op = value.owner
@@ -346,58 +226,6 @@ def again(op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute
         properties=dict(op.properties),
         attributes=attributes,
     )
-
-
-def padded(rows: View, view: View, stored: Attribute) -> tuple[View, View, int]:
-    """Return two views of one tile with room between its rows, and the elements it takes so.
-
-    Rows that are a multiple of 32 bytes apart would meet in the banks of shared memory.
-    """
-    row, size = rows.shape[-1], prod(rows.shape)
-    bytes_each = int(cast("Any", stored).bitwidth) // 8
-    gap = _GAP // bytes_each
-    inside = all(
-        stride % row == 0 or stride * (n - 1) < row
-        for n, stride in zip(view.shape, view.strides, strict=True)
-    )
-    if len(rows.shape) < 2 or row * bytes_each % (2 * _GAP) or not inside:
-        return rows, view, size
-
-    def wide(place: int) -> int:
-        return place // row * (row + gap) + place % row
-
-    one, other = (
-        View(each.shape, tuple(wide(s) for s in each.strides), wide(each.start))
-        for each in (rows, view)
-    )
-    return one, other, size // row * (row + gap)
-
-
-def _steering(kernel: tile.KernelOp) -> set[SSAValue]:
-    """Return the scalars that conditions and bounds are computed from."""
-    open_ = [x for op in kernel.walk() for x in _decides(op)]
-    found: set[SSAValue] = set()
-    while open_:
-        value = open_.pop()
-        if value in found:
-            continue
-        found.add(value)
-        op = value.owner
-        if isinstance(op, Block):
-            loop = op.parent_op()
-            if isinstance(loop, scf.ForOp) and value.index > 0:  # pyright: ignore
-                op = loop
-        if isinstance(op, scf.ForOp | scf.IfOp):
-            open_ += [x for r in op.regions for b in r.blocks for x in b.last_op.operands]  # pyright: ignore
-        if isinstance(op, Operation):
-            open_ += op.operands
-    return found
-
-
-def _decides(op: Operation) -> Sequence[SSAValue]:
-    if isinstance(op, scf.ForOp):
-        return (op.lb, op.ub, op.step)
-    return (op.cond,) if isinstance(op, scf.IfOp) else ()
 
 
 def registers_of(held: Table, wanted: Table) -> list[int] | None:

@@ -123,7 +123,7 @@ def store(low: Lowering, op: tile.StoreOp) -> None:
     registers = low.get(op.v, layout)
     low.hazards.store(op.x)
     run = run_in(low, op, layout)
-    low.store(registers, memory.value, at, masks, low.places.owner(layout), run)
+    low.shared.store(registers, memory.value, at, masks, low.places.owner(layout), run)
 
 
 def run_in(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int:
@@ -152,7 +152,7 @@ def _store_in_order(low: Lowering, op: tile.StoreOp) -> None:
     for r in range(count):
         one = [] if mask is None else [writer.pick(writer.registers(mask, count), [r])]
         value, place = writer.pick(registers, [r]), writer.pick(places, [r])
-        low.store(value, memory.value, place, one, owner)
+        low.shared.store(value, memory.value, place, one, owner)
 
 
 def scratch(low: Lowering, op: tile.ScratchOp) -> None:

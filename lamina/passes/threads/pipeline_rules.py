@@ -40,7 +40,7 @@ def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
     """Return what a loop can copy ahead; None if its operands come from elsewhere."""
     block = loop.body.block
     dots = [op for op in block.ops if isinstance(op, tile.DotOp) and FRAGMENTS in op.attributes]
-    if low.stages < 2 or not low.narrow or len(dots) != 1:
+    if low.stages < 2 or not low.shared.narrow or len(dots) != 1:
         return None
     (dot,) = dots
     loads = (dot.a.owner, dot.b.owner)
@@ -52,7 +52,7 @@ def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
         return None
     operands = operands_of(low, dot)
     first, second = (
-        low.shared(element_of(each.value.type), each.size * low.stages, each.use)[0]
+        low.shared.memory(element_of(each.value.type), each.size * low.stages, each.use)[0]
         for each in operands
     )
     return Copies(loop, dot, (left, right), operands, (first, second))
@@ -93,7 +93,7 @@ def _is_outside(value: SSAValue, block: Block) -> bool:
 def begin(low: Lowering, copies: Copies) -> None:
     """Begin the copies of the first rounds."""
     for memory in copies.operands:
-        low.hazards.store(low.shared(element_of(memory.value.type), 0, memory.use)[1])
+        low.hazards.store(low.shared.memory(element_of(memory.value.type), 0, memory.use)[1])
     first, step = low.scalar(copies.loop.lb), low.scalar(copies.loop.step)
     for n in range(low.stages - 1):
         _issue(low, copies, low.writer.sum(first, low.writer.product(step, n)), n)
@@ -133,7 +133,7 @@ def _issue(low: Lowering, copies: Copies, index: Number, room: Number) -> None:
         assert mask is not None
         start = writer.product(room, operand.size)
         to = writer.sum(start, low.places.number(layout, operand.rows))
-        low.copy(source.value, at, memory, to, mask, layout.count, run_in(low, load, layout))
+        low.shared.copy(source.value, at, memory, to, mask, layout.count, run_in(low, load, layout))
     writer.effect(simt.CommitOp())
 
 

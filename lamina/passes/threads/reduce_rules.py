@@ -137,7 +137,9 @@ def _across(
         return held
     stored = Layout(tuple(digits), result.registers)
     read, view = result.with_registers([(count, size)]), View.rows((count, *y))
-    held = tuple(low.exchange([(each, stored, view)], count * size, read, view) for each in held)
+    held = tuple(
+        low.shared.exchange([(each, stored, view)], count * size, read, view) for each in held
+    )
     return _fold(low, held, result.count, combine)
 
 
