@@ -87,17 +87,18 @@ def _llama(format: str, atol: float, sheet: Sheet) -> None:
     weights = Invented(format)
     sheet.adopt(llama.build(LLAMA, weights), weights)
     sheet.declare("logits", of="model", atol=atol)
-    sheet.calls = _conversation
+    sheet.calls = conversation
 
 
 def _gpt2(sheet: Sheet) -> None:
     weights = Invented("f32")
     sheet.adopt(gpt2.build(GPT2, weights), weights)
     sheet.declare("logits", of="model", atol=LOGITS)
-    sheet.calls = _conversation
+    sheet.calls = conversation
 
 
-def _conversation(rng: np.random.Generator, size: int) -> Sequence[Arrays]:
+def conversation(rng: np.random.Generator, size: int) -> Sequence[Arrays]:
+    """Return the inputs of a decoder's calls: sequences that grow by up to `size` tokens."""
     sequences, found = Sequences(rng), list[Arrays]()
     for counts in growth(size):
         batch = sequences.grow(counts)
