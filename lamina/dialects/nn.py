@@ -1054,8 +1054,8 @@ class EmbeddingOp(IRDLOperation):
 class GroupOp(IRDLOperation):
     """A fused group: operations that become one kernel, outlined under a name.
 
-    `anchor` names the kernel builder; `schedule`, once chosen, how it is to be built. The body
-    ends in `nn.yield`.
+    `anchor` names the kernel builder; `schedule`, once chosen, how it is to be built. `host` says
+    why a group that has it is to run on the host. The body ends in `nn.yield`.
 
     nn.group @g0 attributes {anchor = "matmul"} {^bb0(%x: …, %w: …): … nn.yield %y : …}
     """
@@ -1065,6 +1065,7 @@ class GroupOp(IRDLOperation):
     sym_name = prop_def(SymbolNameConstraint())
     anchor = prop_def(StringAttr)
     schedule = opt_prop_def(ScheduleAttr)
+    host = opt_prop_def(StringAttr)
     body = region_def("single_block")
 
     irdl_options = (ParsePropInAttrDict(),)

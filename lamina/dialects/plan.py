@@ -3,13 +3,16 @@
 At this level `@forward` takes buffers, outputs included, and returns nothing. Before memory is
 planned, intermediates are `plan.alloc`; afterwards, `plan.view` of the arena at offsets that are
 extents of the symbols. A `plan.launch` is a set of kernels that need nothing of each other.
+
+Where kernels run on a device with memory of its own, that is where buffers are. What host calls
+work on has `memory = "host"`, and `plan.copy` goes from one to the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -33,9 +36,12 @@ from xdsl.ir import (
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
+    VarConstraint,
+    base,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     region_def,
     result_def,
@@ -53,6 +59,9 @@ from lamina.dialects.tile import ACCESSES, ints, values
 
 ALIGNMENT = 64
 """Bytes to which every buffer's start is aligned."""
+
+HOST = "host"
+"""The memory of whoever drives a device."""
 
 
 def _extent(text: str) -> Dim:
@@ -92,32 +101,67 @@ def element_bytes(type: Attribute) -> int:
     return max(1, bits // 8)
 
 
+def is_host(value: SSAValue) -> bool:
+    """Return whether a buffer is in the memory of the host, while others are on a device."""
+    while isinstance(value.owner, ViewOp):
+        value = value.owner.x
+    owner = value.owner
+    return isinstance(owner, AllocOp | ArenaOp) and owner.memory is not None
+
+
+def _memory(name: str | None) -> StringAttr | None:
+    return None if name is None else StringAttr(name)
+
+
+def _verify_memory(memory: StringAttr | None) -> None:
+    known = memory is None or memory.data == HOST
+    require(known, f"a memory is {HOST!r}, or is not said: got {memory}")
+
+
 @irdl_op_definition
 class AllocOp(IRDLOperation):
-    """An intermediate buffer that has no place yet."""
+    """An intermediate buffer that has no place yet.
+
+    %b = plan.alloc {memory = "host"} : !plan.buffer<…>
+    """
 
     name = "plan.alloc"
 
+    memory = opt_prop_def(StringAttr)
     y = result_def(BufferType)
 
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($y)"
 
-    def __init__(self, type: BufferType) -> None:
-        super().__init__(result_types=[type])
+    def __init__(self, type: BufferType, memory: str | None = None) -> None:
+        super().__init__(properties={"memory": _memory(memory)}, result_types=[type])
+
+    def verify_(self) -> None:
+        """Check the memory."""
+        _verify_memory(self.memory)
 
 
 @irdl_op_definition
 class ArenaOp(IRDLOperation):
-    """The arena: one buffer of bytes, as large as the plan needs."""
+    """The arena of a memory: one buffer of bytes, as large as the plan needs."""
 
     name = "plan.arena"
 
+    memory = opt_prop_def(StringAttr)
     y = result_def(BufferType)
 
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($y)"
 
-    def __init__(self, size: Dim) -> None:
-        super().__init__(result_types=[BufferType(tensor(i8, [size]))])
+    def __init__(self, size: Dim, memory: str | None = None) -> None:
+        super().__init__(
+            properties={"memory": _memory(memory)},
+            result_types=[BufferType(tensor(i8, [size]))],
+        )
+
+    def verify_(self) -> None:
+        """Check the memory."""
+        _verify_memory(self.memory)
 
 
 @irdl_op_definition
@@ -287,6 +331,26 @@ class HostOp(IRDLOperation):
 
 
 @irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Copy all of `x` to `y`, from the host's memory to the device's or back.
+
+    plan.copy %x, %y : !plan.buffer<…>
+    """
+
+    name = "plan.copy"
+
+    T: ClassVar = VarConstraint("T", base(BufferType))
+
+    x = operand_def(T)
+    y = operand_def(T)
+
+    assembly_format = "$x `,` $y attr-dict `:` type($x)"
+
+    def __init__(self, x: SSAValue, y: SSAValue) -> None:
+        super().__init__(operands=[x, y])
+
+
+@irdl_op_definition
 class ReturnOp(IRDLOperation):
     """The end of a plan."""
 
@@ -301,6 +365,7 @@ OPS: list[type[Operation]] = [
     ArenaOp,
     BindOp,
     CallOp,
+    CopyOp,
     HostOp,
     LaunchOp,
     ReturnOp,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lamina.dialects import nn
@@ -45,14 +45,18 @@ class Groups:
         """Return the group that a call names."""
         return self.by_name[call.callee.root_reference.data]
 
-    def add(self, key: Key, stem: str, build: Callable[[], Region]) -> str:
+    def add(
+        self, key: Key, stem: str, build: Callable[[], Region], host: StringAttr | None = None
+    ) -> str:
         """Return the name of the group made of `key`, built if there is none yet."""
         if key not in self._made:
             name, n = stem, 2
             while name in self.by_name:
                 name, n = f"{stem}_{n}", n + 1
             body = build()
-            self.insert(nn.GroupOp(name, group_anchor(list(body.block.ops)), body))
+            group = nn.GroupOp(name, group_anchor(list(body.block.ops)), body)
+            group.host = host
+            self.insert(group)
             self._made[key] = name
         return self._made[key]
 
@@ -79,6 +83,7 @@ class Groups:
                 n += 1
             old = self.by_name[name]
             new = nn.GroupOp(f"{stem}_{n}", old.anchor.data, old.body.clone(), old.schedule)
+            new.host = old.host
             change(new)
             self.insert(new)
             self._made[key] = new.sym_name.data
@@ -140,18 +145,17 @@ class Groups:
         """Replace two calls, the second using results of the first, by one of both's work.
 
         Results of `first` that others use stay results, after those of `second`. Reshapes between
-        the two go into the group. Returns None where no order of operations allows it.
+        the two go into the group. Returns None where no order of operations allows it, and where
+        one of the two runs on the host and the other does not.
         """
+        a, b = self.called(first), self.called(second)
+        if (a.host is None) != (b.host is None):
+            return None
         wiring = Wiring.of(first, second)
         place = wiring.place()
         if place is None:
             return None
-        a, b = self.called(first), self.called(second)
-        name = self.add(
-            wiring.key(a, b),
-            _stem(a, b),
-            lambda: wiring.build(a, b),
-        )
+        name = self.add(wiring.key(a, b), _stem(a, b), lambda: wiring.build(a, b), a.host)
         outs = [*second.ys, *wiring.kept]
         call = nn.CallOp(name, wiring.operands, [value.type for value in outs])
         substitute([first, second], call, dict(zip(outs, call.ys, strict=True)), place)

@@ -1,8 +1,8 @@
 """When each buffer of a plan holds something that is still needed.
 
-Every launch, host call and bind is one position. A buffer is live at a position that touches it,
-and between touches: where some path from an earlier touch leads on to a later one. Branches of a
-switch have positions of their own, so buffers of different branches are never live together.
+Every launch, host call, copy and bind is one position. A buffer is live at a position that touches
+it, and between touches: where some path from an earlier touch leads on to a later one. Branches of
+a switch have positions of their own, so buffers of different branches are never live together.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ from lamina.dialects.plan import (
     BindOp,
     BufferType,
     CallOp,
+    CopyOp,
     HostOp,
     LaunchOp,
     SwitchOp,
     ViewOp,
 )
 from lamina.dialects.tile import AnyKernelOp, pairs, values
+
+STEPS = (LaunchOp, HostOp, CopyOp, BindOp)
+"""What touches buffers: each is one position."""
 
 Steps = list["int | Switch"]
 """Positions in order, and switches between further ones."""
@@ -82,13 +86,13 @@ class _Walk:
             if isinstance(op, SwitchOp):
                 branches = tuple(self.steps(branch.block) for branch in op.branches)
                 found.append(Switch(op, branches))
-            elif isinstance(op, LaunchOp | HostOp | BindOp):
+            elif isinstance(op, STEPS):
                 found.append(len(self.events))
                 self.events.append(self._event(op))
             self.phase += isinstance(op, BindOp)
         return found
 
-    def _event(self, op: LaunchOp | HostOp | BindOp) -> _Event:
+    def _event(self, op: Operation) -> _Event:
         calls = op.calls if isinstance(op, LaunchOp) else (op,)
         roots = [root_of(value) for call in calls for value in call.operands]
         ours = [self.index.setdefault(root, len(self.index)) for root in roots if _is_own(root)]

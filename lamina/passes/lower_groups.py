@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from lamina.errors import LoweringError
 from lamina.passes.decompose_composites import decompose_in
 from lamina.passes.functions import argument_attributes, find_function, result_attributes
 from lamina.passes.groups import Groups, before_reshapes
+from lamina.passes.hosted_groups import check_fallback, say_hosted
 from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
 from lamina.passes.kernels.group_key import Key, kernel_key
@@ -36,11 +36,18 @@ class LowerGroupsPass(ModulePass):
     """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
 
     Groups that differ in nothing but the names of their symbols are one kernel.
-    Outputs are arguments after all others. A group that no builder takes is run by its NumPy
-    meaning (`plan.host`), with a warning that names it; a tile that does not fit is refused.
+    Outputs are arguments after all others. A group that is marked to run on the host, or that no
+    builder takes, is run by its NumPy meaning (`plan.host`), with a warning that names it;
+    `fallback=error` refuses them all in one sentence. A tile that does not fit is refused.
     """
 
     name = "lower-groups"
+
+    fallback: str = "host"
+
+    def __post_init__(self) -> None:
+        """Refuse a fallback that there is not: `InputError`."""
+        check_fallback(self.fallback, self.name)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -50,15 +57,21 @@ class LowerGroupsPass(ModulePass):
         _own_outputs(Groups.of(op), function)
         made: dict[Key, str] = {}
         kernels: dict[str, _Kernel] = {}
-        for name, group in Groups.of(op).by_name.items():
+        hosted: dict[str, str] = {}
+        groups = Groups.of(op).by_name
+        for name, group in groups.items():
             symbols, key = [*group_symbols(group), tile.WORKERS], kernel_key(group)
-            if key in made:
-                group.detach()
-                group.erase()
-            elif _lower(op, group):
+            if group.host is not None or key not in made:
+                lowered = _lower(group)
+                if isinstance(lowered, str):
+                    hosted[name] = lowered
+                    continue
+                op.body.block.insert_op_before(lowered, group)
                 made[key] = name
-            if key in made:
-                kernels[name] = _Kernel(made[key], symbols)
+            group.detach()
+            group.erase()
+            kernels[name] = _Kernel(made[key], symbols)
+        say_hosted(function, groups, hosted, self.fallback)
         _Forward(function, kernels).lower()
 
 
@@ -70,23 +83,19 @@ class _Kernel:
     symbols: list[str]
 
 
-def _lower(module: ModuleOp, group: nn.GroupOp) -> bool:
-    """Put a group's kernel in its place; False if no builder takes it."""
+def _lower(group: nn.GroupOp) -> tile.KernelOp | str:
+    """Return a group's kernel, or why it runs on the host."""
+    if group.host is not None:
+        return group.host.data
     work = group.clone()
     # What has no decomposition stays in any case.
     decompose_in(work, keep={op.name for op in (*KNOWN.tile_rules(), *STATISTICS, *ANCHORS)})
     try:
-        kernel = build_kernel(work, group.sym_name.data)
+        return build_kernel(work, group.sym_name.data)
     except TileDoesNotFit:
         raise
     except LoweringError as error:
-        names = ", ".join(dict.fromkeys(op.name for op in list(group.body.block.ops)[:-1]))
-        warnings.warn(f"{names} runs by its NumPy meaning, slowly: {error}", stacklevel=2)
-        return False
-    module.body.block.insert_op_before(kernel, group)
-    group.detach()
-    group.erase()
-    return True
+        return str(error)
 
 
 def _own_outputs(groups: Groups, function: FuncOp) -> None:

@@ -73,6 +73,7 @@ GROUPING: Steps = (
     FoldDuplicatesPass(),
     PrepareWeightsPass(),
     OutlineGroupsPass(),
+    Extension("outlines"),
     FuseEpiloguesPass(),
     FuseGateUpPass(),
     FuseElementwisePass(),
@@ -90,6 +91,13 @@ LOWERING: Steps = (
     Extension("plan"),
 )
 """From scheduled groups to kernels on one arena."""
+
+
+def with_fallback(steps: Steps, fallback: str) -> Steps:
+    """Return `steps` in which groups without a kernel run on the host, or are an `error`."""
+    lower = LowerGroupsPass(fallback)
+    return tuple(lower if isinstance(step, LowerGroupsPass) else step for step in steps)
+
 
 POINTS = tuple(step.name for step in (*FUSION, *GROUPING, *LOWERING) if isinstance(step, Extension))
 """The names of the extension points, in order."""

@@ -15,7 +15,16 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from lamina.dialects.dims import Atom, Dim
-from lamina.dialects.plan import ALIGNMENT, AllocOp, ArenaOp, BufferType, SwitchOp, ViewOp
+from lamina.dialects.plan import (
+    ALIGNMENT,
+    HOST,
+    AllocOp,
+    ArenaOp,
+    BufferType,
+    SwitchOp,
+    ViewOp,
+    is_host,
+)
 from lamina.passes.live_ranges import LiveRanges, live_ranges, positions_taken
 
 _NOMINAL: Final = 64
@@ -24,7 +33,8 @@ _NOMINAL: Final = 64
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """No `plan.alloc` is left: each is a view of one arena, shared by buffers never live at once.
+    """No `plan.alloc` is left: each is a view of its memory's one arena, shared by buffers never
+    live at once.
 
     Buffers are placed one after another, largest first, each at the lowest end of an earlier one
     where it provably meets no buffer that is live with it (Pisarchyk and Lee 2020, with extents
@@ -84,14 +94,29 @@ def _total(sizes: Sequence[int], chosen: int) -> int:
 def _plan(function: FuncOp) -> None:
     ranges = live_ranges(function)
     sizes = [_rounded(_bytes(buffer)) for buffer in ranges.buffers]
-    plans = [_place(ranges, sizes, order) for order in _ORDERS]
+    memories: dict[str | None, list[int]] = {}
+    for i, buffer in enumerate(ranges.buffers):
+        if isinstance(buffer.owner, AllocOp):
+            memories.setdefault(HOST if is_host(buffer) else None, []).append(i)
+    arenas = {
+        memory: _arena(ranges, sizes, members, memory) for memory, members in memories.items()
+    }
+    for arena in reversed(arenas.values()):
+        Rewriter.insert_op(arena, InsertPoint.at_start(function.body.block))
+
+
+def _arena(
+    ranges: LiveRanges, sizes: list[Dim], members: Sequence[int], memory: str | None
+) -> ArenaOp:
+    """Return the arena of a memory, of which its buffers are views from now on."""
+    plans = [_place(ranges, sizes, members, order) for order in _ORDERS]
     best = min(plans, key=lambda plan: _nominal(plan.size))
-    arena = ArenaOp(best.size)
-    arena.y.name_hint = "arena"
-    Rewriter.insert_op(arena, InsertPoint.at_start(function.body.block))
-    for buffer, offset in zip(ranges.buffers, best.offsets, strict=True):
-        alloc = cast("AllocOp", buffer.owner)
-        Rewriter.replace_op(alloc, ViewOp(arena.y, offset, alloc.y.type))
+    arena = ArenaOp(best.size, memory)
+    arena.y.name_hint = f"{memory}_arena" if memory else "arena"
+    for i in members:
+        alloc = cast("AllocOp", ranges.buffers[i].owner)
+        Rewriter.replace_op(alloc, ViewOp(arena.y, best.found[i], alloc.y.type))
+    return arena
 
 
 @dataclass
@@ -102,11 +127,6 @@ class _Placement:
     sizes: list[Dim]
     found: dict[int, Dim] = field(default_factory=dict[int, Dim])
     ends: dict[int, Dim] = field(default_factory=dict[int, Dim])
-
-    @property
-    def offsets(self) -> list[Dim]:
-        """The offset of each buffer."""
-        return [self.found[i] for i in range(len(self.sizes))]
 
     @property
     def size(self) -> Dim:
@@ -140,12 +160,14 @@ class _Placement:
 
 
 def _place(
-    ranges: LiveRanges, sizes: list[Dim], order: Callable[[LiveRanges, int], int]
+    ranges: LiveRanges,
+    sizes: list[Dim],
+    members: Sequence[int],
+    order: Callable[[LiveRanges, int], int],
 ) -> _Placement:
     placement = _Placement(ranges, sizes)
     # A buffer's offset may hold only symbols that are bound where it is first used.
-    key = [(ranges.phases[i], order(ranges, i)) for i in range(len(sizes))]
-    for i in sorted(range(len(sizes)), key=key.__getitem__):
+    for i in sorted(members, key=lambda i: (ranges.phases[i], order(ranges, i))):
         placement.put(i)
     return placement
 

@@ -28,11 +28,13 @@ from lamina.dialects.plan import (
     BindOp,
     BufferType,
     CallOp,
+    CopyOp,
     HostOp,
     LaunchOp,
     ReturnOp,
     SwitchOp,
     ViewOp,
+    is_host,
 )
 from lamina.dialects.tile import AnyKernelOp, pairs
 from lamina.errors import LoweringError
@@ -46,8 +48,9 @@ class VerifyPlanPass(ModulePass):
 
     Every view lies in what it is a view of, and in the arena at a multiple of 64 bytes. A read
     finds all its bytes written, on every path, and not written over since. Kernels of one launch
-    do not touch what one of them writes, but for the pairs that a kernel may do in place. Outputs
-    are written, inputs are not. Otherwise a `LoweringError` names the call and the buffers.
+    do not touch what one of them writes, but for the pairs that a kernel may do in place, nor
+    memory of the host. Copies go from one memory to another. Outputs are written, inputs are not.
+    Otherwise a `LoweringError` names the call and the buffers.
     """
 
     name = "verify-plan"
@@ -192,7 +195,7 @@ class _Proof:
                 contents = _Contents.meet(
                     [self._follow(branch.block, contents.copy()) for branch in op.branches]
                 )
-            elif isinstance(op, LaunchOp | HostOp | BindOp):
+            elif isinstance(op, LaunchOp | HostOp | CopyOp | BindOp):
                 self._step(op, contents)
             elif not isinstance(op, ReturnOp):
                 raise self._error(f"{op.name} is no operation of a plan")
@@ -218,7 +221,7 @@ class _Proof:
         root = op.y if arena else whole.root
         self.places[op.y] = _Place(root, whole.base, start, start + size)
 
-    def _step(self, op: LaunchOp | HostOp | BindOp, contents: _Contents) -> None:
+    def _step(self, op: LaunchOp | HostOp | CopyOp | BindOp, contents: _Contents) -> None:
         calls = op.calls if isinstance(op, LaunchOp) else (op,)
         touched = [self._touches(call) for call in calls]
         for call, touches in zip(calls, touched, strict=True):
@@ -245,6 +248,12 @@ class _Proof:
         for value in op.operands:
             if isinstance(value.owner, ArenaOp):
                 raise self._error(f"{name} takes the arena itself")
+            if isinstance(op, CallOp) and is_host(value):
+                raise self._error(f"the kernel {name} takes {_named(value)}, memory of the host")
+        if isinstance(op, CopyOp) and is_host(op.x) == is_host(op.y):
+            raise self._error(
+                f"{name} of {_named(op.x)} to {_named(op.y)}: both are in the same memory"
+            )
         return [
             _Touch(name, value, self.places[value], each != "write", each != "read")
             for value, each in zip(op.operands, access, strict=True)
@@ -258,7 +267,7 @@ class _Proof:
             return f"@{name}", [each.data for each in self.kernels[name].access]
         if isinstance(op, HostOp):
             return f"@{op.callee.string_value()}", [each.data for each in op.access]
-        return op.name, ["read"]
+        return op.name, ["read", "write"] if isinstance(op, CopyOp) else ["read"]
 
     def _in_place(self, op: Operation) -> frozenset[tuple[int, int]]:
         if not isinstance(op, CallOp):

@@ -17,7 +17,7 @@ from lamina.targets.plans.hazards import Hazards, Place
 from lamina.targets.plans.plan_encoding import encode_plan
 from lamina.targets.plans.plan_tables import BARRIER, END, JUMP, LAUNCH, SWITCH, Plan
 
-EMPTY = Plan(0, (), (), (), ((END,),), (), (), (), 0, (), (), 0, 0, (), (), (), 0, ())
+EMPTY = Plan(0, (), (), (), ((END,),), (), (), (), (), 0, (), (), 0, 0, 0, (), (), (), 0, ())
 PLANS = Path(__file__).parent / "plans"
 T = Dim.symbol("T")
 
@@ -90,7 +90,7 @@ def test_a_plan_with_a_row_of_another_kind_is_refused(row: object) -> None:
         Plan.from_bytes(json.dumps(fields).encode())
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version":1}', b'{"version":2}', b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"version":1}', b'{"version":3}', b"\xff"])
 def test_what_is_no_plan_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError, match="the plan"):
         Plan.from_bytes(data)

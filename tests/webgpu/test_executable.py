@@ -61,7 +61,7 @@ def test_one_compilation_runs_every_size_as_the_reference_does(load):
 
 def test_a_host_call_reads_and_writes_the_device(load):
     ids = np.array([4, 3, 2, 1, 0], np.int32)
-    found = load("hosted")(row(5), ids)
+    found = load("copied")(row(5), ids)
     np.testing.assert_array_equal(found["y"], row(5)[::-1] * 4)
 
 

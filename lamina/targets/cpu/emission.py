@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import lamina
 from lamina.dialects.tile import KernelOp
+from lamina.errors import LoweringError
 from lamina.targets.base import Artifact
 from lamina.targets.cpu.features import CpuFeatures
 from lamina.targets.cpu.jit import assembly
@@ -19,6 +20,7 @@ from lamina.targets.cpu.sections import CODE
 from lamina.targets.cpu.threads import default_threads
 from lamina.targets.module_text import part_of
 from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.plans.plan_tables import HOST
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 
@@ -40,6 +42,10 @@ def emit_artifact(name: str, module: ModuleOp, features: CpuFeatures) -> Artifac
             codes.append(code)
         scratch = max((code.scratch_bytes for code in codes), default=0)
         encoded = encode_plan(module, scratch, nodes.names)
+        if any(buffer.base == HOST for host in encoded.hosts for buffer in host.buffers):
+            raise LoweringError(
+                f"{name} has no memory beside the host's: plan-copies is not for it"
+            )
         plan = encoded.to_bytes()
         prepare = part_of(module, frozenset({PREPARE}))
         hosts = part_of(module, frozenset(host.name for host in encoded.hosts))

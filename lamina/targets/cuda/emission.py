@@ -17,9 +17,9 @@ from lamina.targets.cuda.printer import NodeTable
 from lamina.targets.cuda.ptx import to_ptx
 from lamina.targets.cuda.sections import CUBIN, KERNELS, PTX
 from lamina.targets.plans.emission import artifact_of, emit_each, kernels_to_bytes
-from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.plans.plan_encoding import DEVICE_PLAN_OPS, encode_plan
 
-ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
+ACCEPTED: Final = ACCEPTS | DEVICE_PLAN_OPS | {"builtin.module", "func.func"}
 """The operations that can be emitted."""
 
 _ENTRY: Final = re.compile(r"^\t// \.globl\t(\w+)$", re.MULTILINE)

@@ -10,7 +10,8 @@ from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.lower_tiles import LowerTilesPass
-from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
+from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
 
@@ -30,10 +31,11 @@ KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
 
-def cuda_passes(kv: str, arch: str) -> tuple[ModulePass, ...]:
+def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
-    `kv` is the element type of the pages of keys and values, `arch` what the code is for.
+    `kv` is the element type of the pages of keys and values, `arch` what the code is for, and
+    `fallback` says what becomes of what has no kernel.
     """
     layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=arch in WARPGROUPS)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
@@ -42,6 +44,7 @@ def cuda_passes(kv: str, arch: str) -> tuple[ModulePass, ...]:
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "groups": (ChooseVariantsPass((1,)), schedule),
+        "kernels": (PlanCopiesPass(),),
         "plan": (layouts, threads),
     }
-    return assemble((*FUSION, *GROUPING, *LOWERING), inserted)
+    return assemble((*FUSION, *GROUPING, *with_fallback(LOWERING, fallback)), inserted)

@@ -22,7 +22,8 @@ class CudaTarget(Target):
 
     `arch` is the architecture that PTX is made for: it runs there and on all later ones, but what
     ends in `a` runs on that one alone. `kv` is the element type of the pages of keys and values,
-    f32 or f16. `device` is the number of a device.
+    f32 or f16. `device` is the number of a device. `fallback` says whether what has no kernel runs
+    on the "host", or is an "error".
     """
 
     name: ClassVar[str] = "cuda"
@@ -30,6 +31,7 @@ class CudaTarget(Target):
     arch: str = "sm_80"
     kv: str = "f32"
     device: int = field(default=0, metadata={"spec": False})
+    fallback: str = "host"
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -42,7 +44,7 @@ class CudaTarget(Target):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.cuda.pipeline import cuda_passes
 
-        return cuda_passes(self.kv, self.arch)
+        return cuda_passes(self.kv, self.arch, self.fallback)
 
     def host(self) -> str:
         """Return what of this machine the code depends on: the linker of machine code."""

@@ -12,10 +12,18 @@ from lamina.errors import InputError
 from lamina.targets.base import Array, Signature, bind, input_array, state_array
 from lamina.targets.devices.memory import B, DeviceMemory
 from lamina.targets.devices.steps import Output, Places, R, Step, outputs_of, runs_of
-from lamina.targets.memory import element_dtype
-from lamina.targets.plans.dispatches import Dispatch, Dispatches, HostDispatch, dispatches_of
+from lamina.targets.memory import Arena, element_dtype
+from lamina.targets.plans.dispatches import (
+    Address,
+    CopyDispatch,
+    Dispatch,
+    Dispatches,
+    HostDispatch,
+    HostTask,
+    dispatches_of,
+)
 from lamina.targets.plans.host_calls import HostFunction
-from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, Plan
+from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, HOST, Plan
 
 WORKERS: Final = 32
 """How many programs run at once, for kernels that share work out by that."""
@@ -47,6 +55,7 @@ class DeviceSession(ABC, Generic[B, R]):
         self._packed = packed
         self._hosts = hosts
         self._buffers: dict[int, B] = {}
+        self._host_arena = Arena()
         self._states: dict[str, Array] = {}
         self._form: object = None
         self._steps: OrderedDict[object, Step[B, R]] = OrderedDict()
@@ -93,9 +102,10 @@ class DeviceSession(ABC, Generic[B, R]):
             arrays = self._in_order(inputs)
             step = self._step(arrays)
             self._begin(step, list(arrays.values()))
-            for run, host in zip(step.runs, step.hosts, strict=False):
+            for run, hosts in zip(step.runs, step.hosts, strict=False):
                 self._submit(run)
-                self._call(host, step)
+                for host in hosts:
+                    self._make(host, step)
             failed, outputs = self._finish(step)
         if failed:
             node = self._plan.nodes[failed - 1]
@@ -150,6 +160,7 @@ class DeviceSession(ABC, Generic[B, R]):
     def _new_step(self, arrays: Mapping[str, Array], dispatches: Dispatches) -> Step[B, R]:
         outputs = outputs_of(self._signature, self._plan, dispatches)
         self._reserve(ARENA, dispatches.arena)
+        self._host_arena.reserve(dispatches.host_arena)
         places = self._lay_out(list(arrays.values()), outputs)
         runs, hosts = runs_of(dispatches.tasks)
         return Step(dispatches, outputs, places, self._make_ready(runs, places, outputs), hosts)
@@ -177,19 +188,38 @@ class DeviceSession(ABC, Generic[B, R]):
         self._buffers[base] = self._memory.storage(size)
         return self._buffers[base]
 
+    def _make(self, task: HostTask, step: Step[B, R]) -> None:
+        """Do what the host does itself, once the device has made all runs before."""
+        if isinstance(task, CopyDispatch):
+            self._copy(task, step.places)
+        else:
+            self._call(task, step)
+
+    def _copy(self, copy: CopyDispatch, places: Places[B]) -> None:
+        """Copy bytes from the host to the device or back."""
+        if copy.target[0] == HOST:
+            buffer, start = _place(copy.source, places)
+            self._host_bytes(copy.target, copy.size)[...] = self._memory.read(
+                buffer, start, copy.size
+            )
+        else:
+            buffer, start = _place(copy.target, places)
+            self._memory.write(buffer, self._host_bytes(copy.source, copy.size), start)
+
     def _call(self, host: HostDispatch, step: Step[B, R]) -> None:
-        """Make a host call: its arrays are read, and those that it writes written back."""
+        """Make a host call on arrays that lie in the host's memory."""
         arrays: list[Array] = []
         for each in host.arrays:
-            base, offset = each.address
-            buffer, start = step.places[base]
             dtype = element_dtype(each.dtype)
-            size = prod(each.shape) * dtype.itemsize
-            data = self._memory.read(buffer, start + offset, size)
+            data = self._host_bytes(each.address, prod(each.shape) * dtype.itemsize)
             arrays.append(data.view(dtype).reshape(each.shape))
         self._hosts[host.number](step.dispatches.symbols, arrays)
-        for each, array in zip(host.arrays, arrays, strict=True):
-            if each.access != "read":
-                base, offset = each.address
-                buffer, start = step.places[base]
-                self._memory.write(buffer, array, start + offset)
+
+    def _host_bytes(self, address: Address, size: int) -> Array:
+        return self._host_arena.block[address[1] : address[1] + size]
+
+
+def _place(address: Address, places: Places[B]) -> tuple[B, int]:
+    """Return the buffer of an address on the device, and a byte of it."""
+    buffer, start = places[address[0]]
+    return buffer, start + address[1]

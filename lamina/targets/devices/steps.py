@@ -11,7 +11,7 @@ import numpy as np
 
 from lamina.targets.base import Signature
 from lamina.targets.memory import element_dtype
-from lamina.targets.plans.dispatches import Dispatch, Dispatches, HostDispatch, Task
+from lamina.targets.plans.dispatches import Barrier, Dispatch, Dispatches, HostTask, Task
 from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
 
 B = TypeVar("B")
@@ -39,13 +39,13 @@ class Output:
 
 @dataclass(frozen=True)
 class Step(Generic[B, R]):
-    """A step made ready: runs of dispatches, with a host call between two of them."""
+    """A step made ready: runs of dispatches, with what the host does between two of them."""
 
     dispatches: Dispatches
     outputs: tuple[Output, ...]
     places: Places[B]
     runs: tuple[R, ...]
-    hosts: tuple[HostDispatch, ...]
+    hosts: tuple[tuple[HostTask, ...], ...]
 
 
 def outputs_of(signature: Signature, plan: Plan, dispatches: Dispatches) -> tuple[Output, ...]:
@@ -58,17 +58,21 @@ def outputs_of(signature: Signature, plan: Plan, dispatches: Dispatches) -> tupl
     )
 
 
-def runs_of(tasks: Sequence[Task]) -> tuple[list[list[Dispatch]], tuple[HostDispatch, ...]]:
-    """Return the dispatches before, between and after the host calls, and those calls.
+def runs_of(
+    tasks: Sequence[Task],
+) -> tuple[list[list[Dispatch]], tuple[tuple[HostTask, ...], ...]]:
+    """Return the dispatches before, between and after what the host does, and that.
 
     Each dispatch of a run sees what the one before it wrote, so barriers are nothing of their own.
     """
     runs: list[list[Dispatch]] = [[]]
-    hosts: list[HostDispatch] = []
+    hosts: list[tuple[HostTask, ...]] = []
     for task in tasks:
         if isinstance(task, Dispatch):
             runs[-1].append(task)
-        elif isinstance(task, HostDispatch):
-            hosts.append(task)
-            runs.append([])
+        elif not isinstance(task, Barrier):
+            if runs[-1] or not hosts:
+                runs.append([])
+                hosts.append(())
+            hosts[-1] += (task,)
     return runs, tuple(hosts)

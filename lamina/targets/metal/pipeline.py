@@ -7,6 +7,7 @@ from typing import Final
 from xdsl.passes import ModulePass
 
 from lamina.passes.lower_tiles import LowerTilesPass
+from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.metal.msl import MOST_THREADGROUP_BYTES
 from lamina.targets.shading.pipeline import thread_passes
 
@@ -17,9 +18,12 @@ SUBGROUP: Final = 32
 """Threads of a simdgroup."""
 
 
-def metal_passes(kv: str) -> tuple[ModulePass, ...]:
+def metal_passes(kv: str, fallback: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
-    `kv` is the element type of the pages of keys and values.
+    `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
+    has no kernel.
     """
-    return thread_passes(kv, LowerTilesPass(THREADS, SUBGROUP, MOST_THREADGROUP_BYTES, narrow=True))
+    return thread_passes(
+        kv, fallback, LowerTilesPass(THREADS, SUBGROUP, MOST_THREADGROUP_BYTES, narrow=True)
+    )

@@ -19,13 +19,15 @@ class MetalTarget(Target):
     """Kernels in the Metal Shading Language, run by the GPU of a Mac.
 
     `kv` is the element type of the pages of keys and values, f32 or f16. `device` is the number
-    of a device, or "auto" for the system's own choice.
+    of a device, or "auto" for the system's own choice. `fallback` says whether what has no kernel
+    runs on the "host", or is an "error".
     """
 
     name: ClassVar[str] = "metal"
 
     kv: str = "f32"
     device: str = field(default="auto", metadata={"spec": False})
+    fallback: str = "host"
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -38,7 +40,7 @@ class MetalTarget(Target):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.metal.pipeline import metal_passes
 
-        return metal_passes(self.kv)
+        return metal_passes(self.kv, self.fallback)
 
     def host(self) -> str:
         """Return that the code depends on nothing of this machine."""

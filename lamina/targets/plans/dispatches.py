@@ -14,6 +14,7 @@ from lamina.errors import InputError
 from lamina.targets.plans.expressions import evaluate
 from lamina.targets.plans.plan_tables import (
     BARRIER,
+    COPY,
     END,
     HOST_CALL,
     JUMP,
@@ -65,15 +66,28 @@ class HostDispatch:
     arrays: tuple[HostArray, ...]
 
 
-Task: TypeAlias = Dispatch | Barrier | HostDispatch
+@dataclass(frozen=True)
+class CopyDispatch:
+    """A copy of `size` bytes from one memory to another."""
+
+    source: Address
+    target: Address
+    size: int
+
+
+HostTask: TypeAlias = HostDispatch | CopyDispatch
+"""What the host does itself."""
+
+Task: TypeAlias = Dispatch | Barrier | HostTask
 
 
 @dataclass(frozen=True)
 class Dispatches:
-    """The tasks of a step in order, the bytes of the arena, and the shape of each output."""
+    """The tasks of a step in order, the bytes of the arenas, and the shape of each output."""
 
     tasks: tuple[Task, ...]
     arena: int
+    host_arena: int
     outputs: tuple[tuple[int, ...], ...]
     symbols: Mapping[str, int]
 
@@ -93,6 +107,7 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
     return Dispatches(
         tasks=_walk(plan, values),
         arena=values[plan.arena],
+        host_arena=values[plan.host_arena],
         outputs=tuple(tuple(values[v] for v in dims) for dims in plan.outputs),
         symbols={name: values[value] for name, value in plan.symbols},
     )
@@ -112,6 +127,8 @@ def _walk(plan: Plan, values: list[int]) -> tuple[Task, ...]:
         elif opcode == HOST_CALL:
             arrays = (_host_array(each, values) for each in plan.hosts[record[1]].buffers)
             tasks.append(HostDispatch(record[1], tuple(arrays)))
+        elif opcode == COPY:
+            tasks.append(_copy(plan.copies[record[1]], values))
         elif opcode == JUMP:
             here = record[1]
         elif opcode == SWITCH and values[record[1]] > record[2]:
@@ -126,6 +143,11 @@ def _dispatch(plan: Plan, values: list[int], call: int) -> Dispatch:
     memrefs = tuple((base, values[value]) for base, value in given if base != NULL)
     words = tuple(values[value] for base, value in given if base == NULL)
     return Dispatch(kernel, (x, y, z), memrefs, words)
+
+
+def _copy(row: tuple[int, ...], values: list[int]) -> CopyDispatch:
+    source, start, target, place, size = row
+    return CopyDispatch((source, values[start]), (target, values[place]), values[size])
 
 
 def _host_array(buffer: HostBuffer, values: list[int]) -> HostArray:

@@ -9,12 +9,13 @@ from typing import Any, TypeVar, cast
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 import lamina
-from lamina.dialects.plan import CallOp
+from lamina.dialects.dims import Dim
+from lamina.dialects.plan import BufferType, CallOp, CopyOp, is_host
 from lamina.dialects.simt import KernelOp
 from lamina.errors import FormatError, LoweringError
 from lamina.targets.base import Artifact
 from lamina.targets.module_text import part_of
-from lamina.targets.plans.plan_tables import Plan
+from lamina.targets.plans.plan_tables import HOST, Plan
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 
@@ -29,7 +30,11 @@ def artifact_of(
     sections: Mapping[str, bytes],
     facts: Mapping[str, Any],
 ) -> Artifact:
-    """Return the artifact of a module whose kernels are in `sections`."""
+    """Return the artifact of a module whose kernels are in `sections`.
+
+    Raises LoweringError for a host call that is given memory of the device.
+    """
+    _check_hosts(plan)
     every = {
         **sections,
         PLAN: plan.to_bytes(),
@@ -41,8 +46,27 @@ def artifact_of(
         "kernels": len(plan.kernels),
         "launches": plan.launches,
         "host_calls": [host.name for host in plan.hosts],
+        "copies": [{"to": to, "bytes": str(size)} for to, size in copies_of(module)],
     }
     return Artifact(name, signature_of(module), every, {**known, **facts})
+
+
+def copies_of(module: ModuleOp) -> list[tuple[str, Dim]]:
+    """Return for each copy of a planned module where it goes, `host` or `device`, and its bytes."""
+    return [
+        ("host" if is_host(op.y) else "device", cast("BufferType", op.x.type).bytes)
+        for op in module.walk()
+        if isinstance(op, CopyOp)
+    ]
+
+
+def _check_hosts(plan: Plan) -> None:
+    for host in plan.hosts:
+        if any(buffer.base != HOST for buffer in host.buffers):
+            raise LoweringError(
+                f"@{host.name} runs on the host and is given memory of the device: plan-copies "
+                "comes before plan-memory"
+            )
 
 
 def emit_each(module: ModuleOp, emit: Callable[[KernelOp], K]) -> list[K]:

@@ -20,8 +20,10 @@ from lamina.targets.plans.layouts import layout
 from lamina.targets.plans.plan_tables import (
     ARENA,
     BARRIER,
+    COPY,
     END,
     FIRST_ARRAY,
+    HOST,
     HOST_CALL,
     JUMP,
     LAUNCH,
@@ -50,7 +52,10 @@ PLAN_OPS = frozenset(
         plan.ViewOp,
     )
 )
-"""The operations that a plan may hold."""
+"""The operations that every plan may hold."""
+
+DEVICE_PLAN_OPS = PLAN_OPS | {plan.CopyOp.name}
+"""The operations that the plan of a device with memory of its own may hold."""
 
 _GRID = 3
 
@@ -94,8 +99,9 @@ class _Encoder:
         self._works: list[tuple[int, ...]] = []
         self._words: list[tuple[int, int]] = []
         self._hosts: list[HostCall] = []
+        self._copies: list[tuple[int, ...]] = []
         self._launches = 0
-        self._arena = Dim.of(0)
+        self._arenas = {ARENA: Dim.of(0), HOST: Dim.of(0)}
         self._pending = Hazards()
         self._arguments = _roles(forward)
         self._places: dict[SSAValue, tuple[int, Dim]] = {
@@ -108,6 +114,7 @@ class _Encoder:
             plan.LaunchOp: self._launch,
             plan.SwitchOp: self._switch,
             plan.HostOp: self._host,
+            plan.CopyOp: self._copy,
             plan.ReturnOp: lambda op: None,
         }
 
@@ -123,7 +130,7 @@ class _Encoder:
         """Return the plan."""
         self._records.append([END])
         dims = self._expressions
-        arena = dims.value(self._arena)
+        arena, host_arena = dims.value(self._arenas[ARENA]), dims.value(self._arenas[HOST])
         outputs = [
             tuple(dims.value(dim) for dim in extents(kind.tensor))
             for role, _, kind in self._arguments
@@ -139,6 +146,7 @@ class _Encoder:
             calls=tuple(self._calls),
             works=tuple(self._works),
             arguments=tuple(self._words),
+            copies=tuple(self._copies),
             launches=self._launches,
             kernels=tuple(self._kernels),
             schedules=tuple(
@@ -146,6 +154,7 @@ class _Encoder:
             ),
             arrays=len(self._arguments),
             arena=arena,
+            host_arena=host_arena,
             outputs=tuple(outputs),
             packed=tuple(
                 _stored(name, kind) for role, name, kind in self._arguments if role == "packed"
@@ -164,8 +173,9 @@ class _Encoder:
             raise LoweringError(f"@forward: no input gives the symbol {loose[0]!r}")
 
     def _take_arena(self, op: plan.ArenaOp) -> None:
-        self._places[op.y] = (ARENA, Dim.of(0))
-        self._arena = op.y.type.bytes
+        base = HOST if plan.is_host(op.y) else ARENA
+        self._places[op.y] = (base, Dim.of(0))
+        self._arenas[base] = op.y.type.bytes
 
     def _take_view(self, op: plan.ViewOp) -> None:
         base, offset = self._places[op.x]
@@ -209,6 +219,8 @@ class _Encoder:
 
     def _memref(self, kernel: AnyKernelOp, buffer: SSAValue, kind: Attribute) -> None:
         base, offset = self._places[buffer]
+        if base == HOST:
+            raise LoweringError(f"@{kernel.sym_name.data} is given memory of the host")
         shape, expected = extents(_tensor(buffer.type)), layout(kind)
         element = cast("MemRefType[Any]", kind).element_type
         fits = len(shape) == len(expected.extents) and all(
@@ -255,6 +267,17 @@ class _Encoder:
         ]
         self._records.append([HOST_CALL, len(self._hosts)])
         self._hosts.append(HostCall(op.callee.string_value(), tuple(buffers)))
+        self._barrier()
+
+    def _copy(self, op: plan.CopyOp) -> None:
+        places = (self._places[op.x], self._places[op.y])
+        if sum(base == HOST for base, _ in places) != 1:
+            raise LoweringError(f"{op.name} goes from one memory to another, not within one")
+        self._barrier()
+        row = [number for base, at in places for number in (base, self._expressions.value(at))]
+        size = self._expressions.value(cast("plan.BufferType", op.x.type).bytes)
+        self._records.append([COPY, len(self._copies)])
+        self._copies.append((*row, size))
         self._barrier()
 
     def _host_buffer(self, buffer: SSAValue, access: str) -> HostBuffer:

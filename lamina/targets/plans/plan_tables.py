@@ -1,7 +1,8 @@
 """A plan as data: the tables that a step walks, to bytes and back.
 
 Every number of a plan is a *value*: a symbol, a constant, or an expression of earlier values.
-Every address is a *base* (0, the arena, or an array of the call) plus a value.
+Every address is a *base* (0, the arena, or an array of the call) plus a value. Where kernels run on
+a device, the arena and the arrays are there; host calls and copies know the host's memory too.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 
 from lamina.errors import FormatError
 
-LAUNCH, BARRIER, SWITCH, JUMP, HOST_CALL, END = 1, 2, 3, 4, 5, 0
+LAUNCH, BARRIER, SWITCH, JUMP, HOST_CALL, COPY, END = 1, 2, 3, 4, 5, 6, 0
 """The records: launch(first call, calls, counter), barrier, switch(value, bound, record if above),
-jump(record), host call(number), end."""
+jump(record), host call(number), copy(number), end."""
 
 OPERATIONS: Final = ("add", "mul", "floordiv", "ceildiv", "mod", "min", "max")
 """What an expression computes, by number."""
@@ -24,17 +25,20 @@ OPERATIONS: Final = ("add", "mul", "floordiv", "ceildiv", "mod", "min", "max")
 NULL, ARENA, FIRST_ARRAY = 0, 1, 2
 """The bases: address 0, the arena, then inputs, states, packed weights and outputs in order."""
 
-RECORD, CALL, ARGUMENT, EXPRESSION, COUNTS = 6, 6, 2, 4, 3
+HOST: Final = NULL
+"""In host calls and copies, the base of the host's memory; no kernel is given any of it."""
+
+RECORD, CALL, ARGUMENT, EXPRESSION, COUNTS, COPIED = 6, 6, 2, 4, 3, 5
 """The integers in a row of each table."""
 
 UNSAID: Final = -1
 """In place of the value of a count that nothing says."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 
 _TABLES: Final = (
     *("symbols", "constants", "expressions", "records"),
-    *("calls", "works", "arguments", "outputs"),
+    *("calls", "works", "arguments", "copies", "outputs"),
 )
 
 Rows = tuple[tuple[int, ...], ...]
@@ -76,9 +80,10 @@ class Plan:
     value) and (number, value). `expressions` are (operation, a, b, value), `records` an opcode
     and its operands, `calls` (kernel, first argument, arguments, three grid extents), `arguments`
     (base, value). `works` are, for each call, the values of its bytes, float operations and
-    integer operations; `schedules` say what each kernel was built with. `arena` is the value of
-    the arena's size, `outputs` the extents of each output, `scratch` the most bytes a kernel
-    wants, `nodes` what a check may name, from 1.
+    integer operations; `schedules` say what each kernel was built with. `copies` are (base, value)
+    of where they read, the same of where they write, and the value of their bytes. `arena` and
+    `host_arena` are the values of the arenas' sizes, `outputs` the extents of each output,
+    `scratch` the most bytes a kernel wants, `nodes` what a check may name, from 1.
     """
 
     values: int
@@ -89,11 +94,13 @@ class Plan:
     calls: Rows
     works: Rows
     arguments: Rows
+    copies: Rows
     launches: int
     kernels: tuple[str, ...]
     schedules: tuple[str, ...]
     arrays: int
     arena: int
+    host_arena: int
     outputs: Rows
     packed: tuple[Stored, ...]
     hosts: tuple[HostCall, ...]
@@ -156,8 +163,9 @@ def _fault(plan: Plan) -> str | None:
     values, bases = plan.values, FIRST_ARRAY + plan.arrays
     expressions, calls = table(plan.expressions, EXPRESSION), table(plan.calls, CALL)
     arguments, works = table(plan.arguments, ARGUMENT), table(plan.works, COUNTS)
+    copies = table(plan.copies, COPIED)
     known = [value for _, value in (*plan.symbols, *plan.constants)]
-    sizes = [plan.arena, *(value for row in plan.outputs for value in row)]
+    sizes = [plan.arena, plan.host_arena, *(value for row in plan.outputs for value in row)]
     hosted = [value for host in plan.hosts for b in host.buffers for value in (b.offset, *b.dims)]
     checks = (
         ("expressions", expressions[:, 0], len(OPERATIONS)),
@@ -170,6 +178,8 @@ def _fault(plan: Plan) -> str | None:
         ("works", works - UNSAID, values - UNSAID),
         ("arguments", arguments[:, 0], bases),
         ("arguments", arguments[:, 1], values),
+        ("copies", copies[:, [0, 2]], bases),
+        ("copies", copies[:, [1, 3, 4]], values),
         ("outputs", np.array([*sizes, *hosted], np.int64), values),
         ("hosts", np.array([b.base for h in plan.hosts for b in h.buffers], np.int64), bases),
     )
@@ -196,6 +206,7 @@ def _record_fault(plan: Plan) -> str | None:
             SWITCH: 0 <= one < plan.values and here < three < len(records),
             JUMP: here < one < len(records),
             HOST_CALL: 0 <= one < len(plan.hosts),
+            COPY: 0 <= one < len(plan.copies),
             END: True,
         }
         if not sound.get(opcode, False):

@@ -104,6 +104,11 @@ def _put(buffer: Array, result: Array) -> None:
         buffer[...] = result
 
 
+def _copy(run: Interpreter, op: plan.CopyOp, args: Args) -> tuple[()]:
+    args[1][...] = args[0]
+    return ()
+
+
 MEANINGS: dict[type[Operation], Meaning] = {
     plan.AllocOp: _alloc,
     plan.ArenaOp: _alloc,
@@ -113,4 +118,5 @@ MEANINGS: dict[type[Operation], Meaning] = {
     plan.SwitchOp: _switch,
     plan.BindOp: _bind,
     plan.HostOp: _host,
+    plan.CopyOp: _copy,
 }

@@ -8,26 +8,31 @@ from xdsl.passes import ModulePass
 
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
+from lamina.passes.choose_places import ChoosePlacesPass
 from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.lower_tiles import LowerTilesPass
-from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
+from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 
 KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
+LACKING: Final = ("f64",)
+"""The element types that the languages have not."""
 
-def thread_passes(kv: str, lowering: LowerTilesPass) -> tuple[ModulePass, ...]:
+
+def thread_passes(kv: str, fallback: str, lowering: LowerTilesPass) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
-    `kv` is the element type of the pages of keys and values; `lowering` has the threads of a block.
+    `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
+    has no kernel; `lowering` has the threads of a block.
     """
-    threads = lowering.threads
-    # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
-    schedule = ScheduleGroupsPass(lanes=threads, few=threads, written=threads)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
+        "outlines": (ChoosePlacesPass(LACKING),),
         "groups": (ChooseVariantsPass((1,)), schedule),
+        "kernels": (PlanCopiesPass(),),
         "plan": (ChooseLayoutsPass(threads), lowering),
     }
-    return assemble((*FUSION, *GROUPING, *LOWERING), inserted)
+    return assemble((*FUSION, *GROUPING, *with_fallback(LOWERING, fallback)), inserted)

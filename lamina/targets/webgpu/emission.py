@@ -16,14 +16,14 @@ from lamina.targets.plans.emission import (
     kernels_from_bytes,
     kernels_to_bytes,
 )
-from lamina.targets.plans.plan_encoding import PLAN_OPS, encode_plan
+from lamina.targets.plans.plan_encoding import DEVICE_PLAN_OPS, encode_plan
 from lamina.targets.plans.plan_tables import FIRST_ARRAY, NULL, Plan
 from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.printer import NodeTable
 from lamina.targets.webgpu.sections import KERNELS
 from lamina.targets.webgpu.wgsl import ACCEPTS, KernelText, emit_kernel
 
-ACCEPTED: Final = ACCEPTS | PLAN_OPS | {"builtin.module", "func.func"}
+ACCEPTED: Final = ACCEPTS | DEVICE_PLAN_OPS | {"builtin.module", "func.func"}
 """The operations that can be emitted."""
 
 

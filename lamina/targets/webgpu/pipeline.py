@@ -7,6 +7,7 @@ from typing import Final
 from xdsl.passes import ModulePass
 
 from lamina.passes.lower_tiles import LowerTilesPass
+from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.shading.pipeline import thread_passes
 
 THREADS: Final = 64
@@ -16,9 +17,10 @@ SUBGROUP: Final = 8
 """Threads that exchange values by shuffles: as many as the narrowest adapter has in a subgroup."""
 
 
-def webgpu_passes(kv: str) -> tuple[ModulePass, ...]:
+def webgpu_passes(kv: str, fallback: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
-    `kv` is the element type of the pages of keys and values.
+    `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
+    has no kernel.
     """
-    return thread_passes(kv, LowerTilesPass(THREADS, SUBGROUP))
+    return thread_passes(kv, fallback, LowerTilesPass(THREADS, SUBGROUP))

@@ -24,7 +24,8 @@ class WebGpuTarget(Target):
     `kv` is the element type of the pages of keys and values, f32 or f16. `adapter` is the number
     of an adapter, or "auto" for the one that is likely the fastest. `subgroups` says whether
     threads exchange values as subgroups: "auto" where the adapter's are large enough, "off" for
-    by way of workgroup memory always.
+    by way of workgroup memory always. `fallback` says whether what has no kernel runs on the
+    "host", or is an "error".
     """
 
     name: ClassVar[str] = "webgpu"
@@ -32,6 +33,7 @@ class WebGpuTarget(Target):
     kv: str = "f32"
     adapter: str = field(default="auto", metadata={"spec": False})
     subgroups: str = field(default="auto", metadata={"spec": False})
+    fallback: str = "host"
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -44,7 +46,7 @@ class WebGpuTarget(Target):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.webgpu.pipeline import webgpu_passes
 
-        return webgpu_passes(self.kv)
+        return webgpu_passes(self.kv, self.fallback)
 
     def host(self) -> str:
         """Return that the code depends on nothing of this machine."""
