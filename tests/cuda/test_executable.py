@@ -116,6 +116,18 @@ def test_a_session_keeps_its_states_on_the_device_until_it_lets_go(load: Load) -
     assert not np.array_equal(twice, before)
 
 
+def test_a_session_may_go_on_with_larger_states(load: Load) -> None:
+    session = load("steps").session({"s": inputs(4)[1]})
+    for size in (4, 90, 7):
+        (x, state), expected = inputs(size), inputs(size)[1]
+        load("steps")(x, s=expected)
+        session.let_go()
+        session.hold({"s": state})
+        assert np.array_equal(session.run({"x": x})["z"], x + x)
+        session.let_go()
+        assert np.array_equal(state, expected)
+
+
 def test_threads_that_call_at_once_wait_their_turn(load: Load) -> None:
     exe = load("steps")
 
