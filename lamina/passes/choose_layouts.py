@@ -59,8 +59,8 @@ class ChooseLayoutsPass(ModulePass):
     computed element by element lies as its operand does, and what is loaded lies as it is wanted.
     The rest is spread so that neighbouring threads hold neighbouring elements. With `fragments`,
     products of 16-bit floats and 8-bit integers lie as the matrix units of subgroups of 32 threads
-    have them, where their sizes allow it; with `warpgroups`, those of 16-bit floats as four
-    subgroups have them together.
+    have them, where their sizes allow it (without `integers`, of floats alone); with `warpgroups`,
+    those of 16-bit floats as four subgroups have them together.
     """
 
     name = "choose-layouts"
@@ -68,6 +68,7 @@ class ChooseLayoutsPass(ModulePass):
     threads: int = 64
     fragments: bool = False
     warpgroups: bool = False
+    integers: bool = True
 
     def __post_init__(self) -> None:
         """Check the option."""
@@ -78,16 +79,15 @@ class ChooseLayoutsPass(ModulePass):
         """Annotate the module's kernels in place."""
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
-                _Chooser(self.threads, self.fragments, self.warpgroups).kernel(kernel)
+                _Chooser(self).kernel(kernel)
 
 
 class _Chooser:
     """What is settled so far, and what users of values would like."""
 
-    def __init__(self, threads: int, fragments: bool, warpgroups: bool) -> None:
-        self._threads = threads
-        self._fragments = fragments
-        self._warpgroups = warpgroups
+    def __init__(self, options: ChooseLayoutsPass) -> None:
+        self._options = options
+        self._threads = options.threads
         self._fixed: dict[SSAValue, Layout] = {}
         self._wanted: dict[SSAValue, Layout] = {}
 
@@ -134,9 +134,11 @@ class _Chooser:
                 self._same((x, y) for x in op.operands for y in op.results)
 
     def _settle_sums(self, op: tile.DotOp) -> None:
-        if self._warpgroups and _fragments(op, self._threads, warpgroups=True):
+        options = self._options
+        if options.warpgroups and _fragments(op, self._threads, warpgroups=True):
             op.attributes[WARPGROUPS] = UnitAttr()
-        found = fragments_of(op, self._threads) if self._fragments else None
+        taken = options.fragments and (options.integers or element_of(op.a.type) != i8)
+        found = fragments_of(op, self._threads) if taken else None
         layout = found.sums() if found else blocked(shape_of(op.acc.type), self._threads)
         if self._fixed.setdefault(op.acc, layout) == layout and found:
             op.attributes[FRAGMENTS] = IntegerAttr(self._threads, 64)

@@ -113,6 +113,46 @@ inline long shuffled(long x, ushort mask) {
   uint high = simd_shuffle_xor(uint(as_type<ulong>(x) >> 32), mask);
   return as_type<long>((ulong(high) << 32) | ulong(low));
 }""",
+    "multiplied": """template <typename T>
+float4 multiplied(threadgroup T* left, threadgroup T* right, threadgroup float* sums, uint lane,
+                  T a0, T a1, T a2, T a3, T a4, T a5, T a6, T a7, T b0, T b1, T b2, T b3,
+                  float c0, float c1, float c2, float c3) {
+  const uint at = lane / 4 * 16 + lane % 4 * 2;
+  const uint sum = lane / 4 * 8 + lane % 4 * 2;
+  left[at] = a0;
+  left[at + 1] = a1;
+  left[at + 128] = a2;
+  left[at + 129] = a3;
+  left[at + 8] = a4;
+  left[at + 9] = a5;
+  left[at + 136] = a6;
+  left[at + 137] = a7;
+  right[at] = b0;
+  right[at + 1] = b1;
+  right[at + 8] = b2;
+  right[at + 9] = b3;
+  sums[sum] = c0;
+  sums[sum + 1] = c1;
+  sums[sum + 64] = c2;
+  sums[sum + 65] = c3;
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  simdgroup_matrix<T, 8, 8> rows, columns;
+  simdgroup_matrix<float, 8, 8> upper, lower;
+  simdgroup_load(upper, sums, 8);
+  simdgroup_load(lower, sums + 64, 8);
+  for (uint k = 0; k < 16; k += 8) {
+    simdgroup_load(columns, right + k, 16, ulong2(0), true);
+    simdgroup_load(rows, left + k, 16);
+    simdgroup_multiply_accumulate(upper, rows, columns, upper);
+    simdgroup_load(rows, left + 128 + k, 16);
+    simdgroup_multiply_accumulate(lower, rows, columns, lower);
+  }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  simdgroup_store(upper, sums, 8);
+  simdgroup_store(lower, sums + 64, 8);
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  return float4(sums[sum], sums[sum + 1], sums[sum + 64], sums[sum + 65]);
+}""",
 }
 
 _INTEGERS: Final[dict[str, str]] = {

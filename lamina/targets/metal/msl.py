@@ -100,10 +100,11 @@ class _Emission:
 
     def emit(self) -> KernelText:
         kernel, p = self._kernel, self._printer
-        if kernel.workgroup_bytes > MOST_THREADGROUP_BYTES:
+        shared = kernel.workgroup_bytes + rules_simt.matrix_bytes(kernel)
+        if shared > MOST_THREADGROUP_BYTES:
             raise LoweringError(
                 f"metal has {MOST_THREADGROUP_BYTES} bytes for the threads of a block, "
-                f"not the {kernel.workgroup_bytes}"
+                f"not the {shared}"
             )
         memories = [self._place(n, value) for n, value in enumerate(kernel.memrefs)]
         p.memories.update(zip(kernel.memrefs, memories, strict=True))
@@ -116,16 +117,17 @@ class _Emission:
     def _text(self, memories: Sequence[Memory]) -> KernelText:
         kernel, p = self._kernel, self._printer
         name, checks = kernel.sym_name.data, FAIL in p.functions
+        lines = [*(f"  {each}" for each in p.declarations), *p.lines]
         # No function may be called main, or as one of Metal's.
         function = f"{re.sub(r'[^0-9A-Za-z_]', '_', name)}_kernel"
         return KernelText(
             name=name,
             function=function,
-            text="\n".join([self._head(function, memories, checks=checks), *p.lines, "}"]),
+            text="\n".join([self._head(function, memories, checks=checks), *lines, "}"]),
             functions=tuple(sorted(p.functions)),
             threads=kernel.threads.value.data,
             subgroup=kernel.subgroup.value.data,
-            threadgroup_bytes=kernel.workgroup_bytes,
+            threadgroup_bytes=kernel.workgroup_bytes + rules_simt.matrix_bytes(kernel),
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
             words=self._words,
             checks=checks,

@@ -10,6 +10,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Operation
 
 from lamina.dialects import simt
+from lamina.dialects.tile import element_of
+from lamina.errors import LoweringError
 from lamina.targets.metal.elements import Element, element
 from lamina.targets.metal.rules_arith import literal
 from lamina.targets.shading import control
@@ -20,6 +22,13 @@ THREAD: Final = "self"
 
 MOST_COMPONENTS: Final = 4
 """Of a vector."""
+
+LANES: Final = 32
+"""Threads of a simdgroup."""
+
+LEFT_SIZE: Final = 256
+SUMS_SIZE: Final = 128
+"""Elements of the matrices of 16 by 16, 16 by 8 and 16 by 8 that are multiplied."""
 
 BARRIER: Final = "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
 
@@ -130,6 +139,50 @@ def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
     p.define(op.y, [p.call("shuffled", x, f"ushort({xor})") for x in p.registers(op.x)])
 
 
+def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
+    """Matrices go to Metal's through memory of the simdgroup: how a lane has them is not said."""
+    kind, threads = element(op.a.type), kernel_of(op).threads.value.data
+    if not kind.floating:
+        raise LoweringError("metal multiplies matrices of floats alone on its matrix unit")
+    names: list[str] = []
+    for use, size, type in (
+        ("left", LEFT_SIZE, kind.memory),
+        ("right", SUMS_SIZE, kind.memory),
+        ("sums", SUMS_SIZE, "float"),
+    ):
+        name = f"{use}_{type}"
+        memory = f"threadgroup {type} {name}[{threads // LANES * size}];"
+        if memory not in p.declarations:
+            p.declarations.append(memory)
+        names.append(f"{name} + {THREAD} / {LANES} * {size}")
+    factors = [_in_memory(p, kind, x) for value in (op.a, op.b) for x in p.registers(value)]
+    found = p.fresh()
+    text = p.call("multiplied", *names, f"{THREAD} % {LANES}", *factors, *p.registers(op.c))
+    p.constant(found, "float4", text)
+    p.define(op.y, [f"{found}[{n}]" for n in range(4)])
+
+
+def matrix_bytes(kernel: simt.KernelOp) -> int:
+    """Return what the matrices that a kernel multiplies take of the memory of a block."""
+    subgroups = kernel.threads.value.data // LANES
+    kinds = {
+        str(element_of(op.a.type))
+        for op in kernel.body.walk()
+        if isinstance(op, simt.MultiplyAccumulateOp)
+    }
+    factors = 2 * (LEFT_SIZE + SUMS_SIZE) * len(kinds)
+    return subgroups * (factors + 4 * SUMS_SIZE) if kinds else 0
+
+
+def kernel_of(op: Operation) -> simt.KernelOp:
+    """Return the kernel that an operation is in."""
+    around = op.parent_op()
+    while not isinstance(around, simt.KernelOp):
+        assert around is not None
+        around = around.parent_op()
+    return around
+
+
 def _uniform(p: Printer, op: simt.UniformOp) -> None:
     p.set(op.y, p.registers(op.x))
 
@@ -141,6 +194,7 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.LoadOp: _load,
     simt.StoreOp: _store,
     simt.BarrierOp: _barrier,
+    simt.MultiplyAccumulateOp: _multiply,
     simt.ShuffleOp: _shuffle,
     simt.UniformOp: _uniform,
 }

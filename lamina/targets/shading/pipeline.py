@@ -22,17 +22,23 @@ LACKING: Final = ("f64",)
 """The element types that the languages have not."""
 
 
-def thread_passes(kv: str, fallback: str, lowering: LowerTilesPass) -> tuple[ModulePass, ...]:
+def thread_passes(
+    kv: str,
+    fallback: str,
+    schedule: ScheduleGroupsPass,
+    layouts: ChooseLayoutsPass,
+    lowering: LowerTilesPass,
+) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
     `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
-    has no kernel; `lowering` has the threads of a block.
+    has no kernel; the passes given have the threads of a block.
     """
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "outlines": (ChoosePlacesPass(LACKING),),
         "groups": (ChooseVariantsPass((1,)), schedule),
         "kernels": (PlanCopiesPass(),),
-        "plan": (ChooseLayoutsPass(threads), lowering),
+        "plan": (layouts, lowering),
     }
     return assemble((*FUSION, *GROUPING, *with_fallback(LOWERING, fallback)), inserted)

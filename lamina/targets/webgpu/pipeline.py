@@ -6,6 +6,7 @@ from typing import Final
 
 from xdsl.passes import ModulePass
 
+from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.shading.pipeline import thread_passes
@@ -23,4 +24,7 @@ def webgpu_passes(kv: str, fallback: str) -> tuple[ModulePass, ...]:
     `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
     has no kernel.
     """
-    return thread_passes(kv, fallback, LowerTilesPass(THREADS, SUBGROUP))
+    # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
+    schedule = ScheduleGroupsPass(lanes=THREADS, few=THREADS, written=THREADS)
+    layouts = ChooseLayoutsPass(THREADS)
+    return thread_passes(kv, fallback, schedule, layouts, LowerTilesPass(THREADS, SUBGROUP))
