@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups
+from lamina.passes.own_outputs import own_outputs
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,12 @@ class ChoosePlacesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        if find_function(op, "forward") is None:
+        function, groups = find_function(op, "forward"), Groups.of(op)
+        if function is None:
             return
-        for group in Groups.of(op).by_name.values():
+        # What only copies an output is not known to later passes by what it computes.
+        own_outputs(groups, function, lambda type: _element(type) in self.types)
+        for group in groups.by_name.values():
             lacking = [each for each in self.types if each in _elements(group)]
             if lacking:
                 group.host = StringAttr(f"the target has no {' and no '.join(lacking)}")

@@ -14,7 +14,6 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn, plan, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.errors import LoweringError
 from lamina.passes.decompose_composites import decompose_in
@@ -28,6 +27,7 @@ from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.register_tile import TileDoesNotFit
 from lamina.passes.kernels.rows import STATISTICS
 from lamina.passes.known import KNOWN
+from lamina.passes.own_outputs import own_outputs
 from lamina.passes.rewriting import inherit_source
 
 
@@ -54,7 +54,7 @@ class LowerGroupsPass(ModulePass):
         function = find_function(op, "forward")
         if function is None:
             return
-        _own_outputs(Groups.of(op), function)
+        own_outputs(Groups.of(op), function)
         made: dict[Key, str] = {}
         kernels: dict[str, _Kernel] = {}
         hosted: dict[str, str] = {}
@@ -96,33 +96,6 @@ def _lower(group: nn.GroupOp) -> tile.KernelOp | str:
         raise
     except LoweringError as error:
         return str(error)
-
-
-def _own_outputs(groups: Groups, function: FuncOp) -> None:
-    """Give each output a call of its own: a copy, where it is an input or another output."""
-    end = function.body.block.last_op
-    assert isinstance(end, ReturnOp)
-    if isinstance(end.prev_op, nn.SwitchOp):
-        for branch in end.prev_op.branches:
-            _copy_shared(groups, branch.block)
-    else:
-        _copy_shared(groups, function.body.block)
-
-
-def _copy_shared(groups: Groups, block: Block) -> None:
-    end = block.last_op
-    assert end is not None
-    taken: set[SSAValue] = set()
-    for i, value in enumerate(end.operands):
-        if isinstance(value.type, PagesType):
-            continue
-        source = before_reshapes(value)
-        if source not in taken and isinstance(source.owner, nn.CallOp):
-            taken.add(source)
-            continue
-        copy = nn.ReshapeOp(value, extents(value.type))
-        block.insert_op_before(copy, end)
-        end.operands[i] = groups.outline(copy).ys[0]
 
 
 class _Forward:
