@@ -122,14 +122,18 @@ def test_a_refusal_that_harms_nothing_leaves_the_device_usable(
     assert np.array_equal(exe(X)["y"], 2 * X)
 
 
-def test_a_capture_that_breaks_off_leaves_the_device_usable(load: Load, driver: FakeDriver) -> None:
-    exe = load("checked")
-    exe(X)
-    driver.fail(CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "cuLaunchKernel")
+@pytest.mark.parametrize("after", range(4))
+@pytest.mark.parametrize("call", ["cuLaunchKernel", "cuStreamWaitEvent"])
+def test_a_capture_that_breaks_off_leaves_the_device_usable(
+    load: Load, driver: FakeDriver, call: str, after: int
+) -> None:
+    exe, state = load("steps"), np.ones((9, 6), np.float32)
+    exe(X, s=state)
+    driver.fail(CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, call, after=after)
     with pytest.raises(TargetUnavailable, match="refuses"):
-        exe(X)
+        exe(X, s=state)
     for _ in range(3):
-        assert np.array_equal(exe(X)["y"], 2 * X)
+        assert np.array_equal(exe(X, s=state)["z"], 2 * X)
 
 
 def test_a_closed_device_says_so(load: Load, device: CudaDevice) -> None:

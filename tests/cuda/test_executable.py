@@ -144,9 +144,19 @@ def test_weights_are_brought_once_and_that_is_told(load: Load, driver: FakeDrive
     with listening(lambda *told: heard.append(told)):
         exe = load("steps")
     assert ("uploading weights", 1, 1) in heard
-    exe(inputs(3)[0], s=inputs(3)[1])
-    sent = made_by(driver, lambda: exe(inputs(3)[0], s=inputs(3)[1]))
-    assert sent["cuEventRecord"] == 1, "the state alone"
+    x, state = inputs(3)
+    sent = [made_by(driver, lambda: exe(x, s=state))["cuMemcpyHtoDAsync"] for _ in range(4)]
+    assert sent == [2, 2, 1, 1], "inputs and state, then the state alone beside the graph"
+
+
+def test_launches_that_need_nothing_of_each_other_are_captured_side_by_side(
+    load: Load, driver: FakeDriver
+) -> None:
+    exe, (x, state) = load("steps"), inputs(90)
+    first, second = (made_by(driver, lambda: exe(x, s=state)) for _ in range(2))
+    assert first["cuStreamWaitEvent"] == 0
+    assert second["cuStreamWaitEvent"] >= 2
+    assert second["cuLaunchKernel"] == first["cuLaunchKernel"]
 
 
 @pytest.mark.parametrize(

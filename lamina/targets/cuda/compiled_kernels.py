@@ -155,8 +155,8 @@ class Launch:
     grid: tuple[int, int, int]
     arguments: tuple[tuple[int, ...], tuple[Any, ...]]
 
-    def give(self, device: CudaDevice) -> None:
-        """Have the device run it after all that it was given before."""
+    def give(self, device: CudaDevice, stream: Any = None) -> None:
+        """Have a stream, the device's own if none is named, run it after all it was given."""
         facts = self.kernel.facts
         device.call(
             "cuLaunchKernel",
@@ -166,7 +166,7 @@ class Launch:
             1,
             1,
             facts.dynamic_bytes,
-            device.stream,
+            device.stream if stream is None else stream,
             self.arguments,
             0,
         )

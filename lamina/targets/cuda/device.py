@@ -12,6 +12,7 @@ import numpy as np
 
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.base import Array
+from lamina.targets.cuda.branches import Branches
 from lamina.targets.cuda.driver import LOST, NO_MEMORY, Refusal, called, load_driver
 from lamina.targets.cuda.staging import Staging
 
@@ -72,6 +73,7 @@ class CudaDevice:
             self.stream: Any = self.call("cuStreamCreate", int(flags))
             self._pool = self._open_pool() if facts["pools"] else None
             self._staging = Staging(self)
+            self.branches = Branches(self)
 
     @property
     def lock(self) -> Self:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lamina.targets.base import Array
-from lamina.targets.cuda.compiled_kernels import launch_of
-from lamina.targets.cuda.device import CudaBuffer
+from lamina.targets.cuda.branches import Work
+from lamina.targets.cuda.compiled_kernels import Launch, launch_of
+from lamina.targets.cuda.device import CudaBuffer, CudaDevice
 from lamina.targets.cuda.graphs import Graph
 from lamina.targets.cuda.staging import Pinned
 from lamina.targets.devices.session import DeviceSession
@@ -32,29 +34,43 @@ _PROGRAMS: Final = 4
 """How many blocks a multiprocessor has to choose from, for kernels that share work out."""
 
 
-Work = Callable[[], None]
-"""Gives the device's stream something to do."""
-
-
 @dataclass
 class Run:
-    """Launches and copies between two host calls, and their graph once they have come twice."""
+    """Launches and copies between two host calls, and their graph once they have come twice.
 
-    work: tuple[Work, ...]
+    The launches of a stage need nothing of each other; `before` and `after` are the copies.
+    """
+
+    stages: tuple[tuple[Launch, ...], ...]
+    before: Work | None = None
+    after: Work | None = None
     done: bool = False
     graph: Graph | None = None
 
-    def give(self) -> None:
-        """Have the device do all of it."""
-        for each in self.work:
-            each()
+    def give(self, device: CudaDevice) -> None:
+        """Have the device do all of it, one after another."""
+        self._give(device, lambda launches: [each.give(device) for each in launches])
+
+    def capture(self, device: CudaDevice) -> None:
+        """Have a graph made of it, in which the launches of a stage are side by side."""
+        give = device.branches.give
+        self._give(device, lambda launches: give([partial(each.give, device) for each in launches]))
+
+    def _give(self, device: CudaDevice, give: Callable[[tuple[Launch, ...]], object]) -> None:
+        if self.before:
+            self.before(device.stream)
+        for launches in self.stages:
+            give(launches)
+        if self.after:
+            self.after(device.stream)
 
 
 class CudaSession(DeviceSession[CudaBuffer, Run]):
     """Memory for one call after another, by one thread at a time.
 
     Inputs and outputs go by way of pinned memory, in one copy each. A step of shapes that come
-    again is captured, copies and all, and replayed as a graph from then on.
+    again is captured, copies and all, and replayed as a graph from then on, in which launches
+    that need nothing of each other are side by side.
     """
 
     def __init__(self, executable: CudaExecutable) -> None:
@@ -99,25 +115,32 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
         places: Places[CudaBuffer],
         outputs: Sequence[Output],
     ) -> tuple[Run, ...]:
-        work = [[self._launch(task, places) for task in tasks] for tasks in runs]
-        work[0] = [self._bringing(self._to_send), *work[0]]
-        work[-1].append(self._fetching(_starts([each.nbytes for each in outputs], _ALIGNMENT)[1]))
-        return tuple(Run(tuple(each)) for each in work)
+        made = [Run(self._stages(tasks, places)) for tasks in runs]
+        made[0].before = self._bringing(self._to_send)
+        made[-1].after = self._fetching(_starts([each.nbytes for each in outputs], _ALIGNMENT)[1])
+        return tuple(made)
 
-    def _launch(self, task: Dispatch, places: Places[CudaBuffer]) -> Work:
+    def _stages(
+        self, tasks: Sequence[Dispatch], places: Places[CudaBuffer]
+    ) -> tuple[tuple[Launch, ...], ...]:
+        return tuple(
+            tuple(self._launch(task, places) for task in stage)
+            for _, stage in groupby(tasks, lambda task: task.stage)
+        )
+
+    def _launch(self, task: Dispatch, places: Places[CudaBuffer]) -> Launch:
         addresses = [places[base][0].address + places[base][1] + n for base, n in task.memrefs]
         failed = self._buffers[_RECEIVED].address
         kernel = self._kernels[task.kernel]
-        launch = launch_of(kernel, task.grid, addresses, task.words, failed)
-        return partial(launch.give, self._device)
+        return launch_of(kernel, task.grid, addresses, task.words, failed)
 
     def _bringing(self, size: int) -> Work:
         """Return the work of copying the inputs, and of setting the error word to 0."""
-        call, stream = self._device.call, self._device.stream
+        call = self._device.call
         target, source = self._buffers[_SENT].address, self._sent.address
         failed = self._buffers[_RECEIVED].address
 
-        def bring() -> None:
+        def bring(stream: Any) -> None:
             if size:
                 call("cuMemcpyHtoDAsync", target, source, size, stream)
             call("cuMemsetD32Async", failed, 0, 1, stream)
@@ -127,9 +150,7 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
     def _fetching(self, size: int) -> Work:
         """Return the work of copying the error word and the outputs."""
         target, source = self._received.address, self._buffers[_RECEIVED].address
-        return partial(
-            self._device.call, "cuMemcpyDtoHAsync", target, source, size, self._device.stream
-        )
+        return partial(self._device.call, "cuMemcpyDtoHAsync", target, source, size)
 
     def _begin(self, step: Step[CudaBuffer, Run], inputs: Sequence[Array]) -> None:
         if self._under_way:
@@ -143,10 +164,10 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
 
     def _submit(self, run: Run) -> None:
         if run.done and run.graph is None:
-            run.graph = Graph(self._device, run.give)
+            run.graph = Graph(self._device, partial(run.capture, self._device))
         run.done = True
         if run.graph is None:
-            run.give()
+            run.give(self._device)
         else:
             run.graph.give()
 

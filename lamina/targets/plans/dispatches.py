@@ -34,13 +34,15 @@ class Dispatch:
     """One run of the kernel of this number over a grid of blocks.
 
     `memrefs` says where each memref begins; `words` are, memref after memref, its dynamic extents
-    and strides (in elements), and after all of them the kernel's indices.
+    and strides (in elements), and after all of them the kernel's indices. Dispatches of one `stage`
+    need nothing of each other; what came in an earlier one is seen.
     """
 
     kernel: int
     grid: tuple[int, int, int]
     memrefs: tuple[Address, ...]
     words: tuple[int, ...]
+    stage: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,15 +117,16 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
 
 def _walk(plan: Plan, values: list[int]) -> tuple[Task, ...]:
     tasks: list[Task] = []
-    here = 0
+    here = stage = 0
     while (record := plan.records[here])[0] != END:
         opcode, here = record[0], here + 1
         if opcode == LAUNCH:
             first, calls = record[1:3]
-            found = (_dispatch(plan, values, n) for n in range(first, first + calls))
+            found = (_dispatch(plan, values, n, stage) for n in range(first, first + calls))
             tasks += [each for each in found if 0 not in each.grid]
         elif opcode == BARRIER:
             tasks.append(Barrier())
+            stage += 1
         elif opcode == HOST_CALL:
             arrays = (_host_array(each, values) for each in plan.hosts[record[1]].buffers)
             tasks.append(HostDispatch(record[1], tuple(arrays)))
@@ -136,13 +139,13 @@ def _walk(plan: Plan, values: list[int]) -> tuple[Task, ...]:
     return tuple(tasks)
 
 
-def _dispatch(plan: Plan, values: list[int], call: int) -> Dispatch:
+def _dispatch(plan: Plan, values: list[int], call: int, stage: int) -> Dispatch:
     kernel, first, count, *extents = plan.calls[call]
     x, y, z = (max(0, values[extent]) for extent in extents)
     given = plan.arguments[first : first + count]
     memrefs = tuple((base, values[value]) for base, value in given if base != NULL)
     words = tuple(values[value] for base, value in given if base == NULL)
-    return Dispatch(kernel, (x, y, z), memrefs, words)
+    return Dispatch(kernel, (x, y, z), memrefs, words, stage)
 
 
 def _copy(row: tuple[int, ...], values: list[int]) -> CopyDispatch:
