@@ -115,3 +115,11 @@ def test_constants_that_are_no_numbers_are_there(device, number):
     run_on(device, kernel(body), [x, y], {"n": 0})
     bits = int(number, 16) if number.startswith("0x") else 0x40400000
     assert (y.view(np.uint32) == bits).all()
+
+
+def test_narrow_elements_that_a_block_shares_take_a_word_each():
+    memory = '%m = simt.memory : memref<SIZExf16, "workgroup">'
+    text = emit_kernel(kernel(memory.replace("SIZE", "8000")), [False] * 2, NodeTable())
+    assert text.workgroup_bytes == 32000
+    with pytest.raises(LoweringError, match="has 32768 bytes for the threads of a block, not"):
+        emit_kernel(kernel(memory.replace("SIZE", "9000")), [False] * 2, NodeTable())

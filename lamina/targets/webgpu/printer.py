@@ -44,10 +44,20 @@ class Memory:
 
 
 class Printer(printer.Printer):
-    """Prints WGSL; `varied` are the functions whose text depends on the device."""
+    """Prints WGSL.
+
+    `varied` are the functions whose text depends on the device, `workgroup_bytes` what the threads
+    of a block share, narrow elements taking a word each.
+    """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], nodes: NodeTable) -> None:
         """Begin with nothing; `rules` prints each operation."""
         super().__init__(WGSL, rules, nodes)
         self.varied: set[str] = set()
         self.places = Places()
+        self.workgroup_bytes = 0
+
+    def share(self, name: str, type: str, size: int) -> None:
+        """Declare a variable of `size` bytes that the threads of a block share."""
+        self.declarations.append(f"var<workgroup> {name}: {type};")
+        self.workgroup_bytes += size

@@ -26,7 +26,7 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
     kind = cast("MemRefType[Any]", op.y.type)
     held, name = element(kind), f"shared_{p.fresh()}"
     size = max(1, *kind.get_shape())
-    p.declarations.append(f"var<workgroup> {name}: array<{held.shared}, {size}>;")
+    p.share(name, f"array<{held.shared}, {size}>", size * max(held.bits, 32) // 8)
     p.memories[op.y] = Memory(name, held, shared=True)
 
 
@@ -160,7 +160,7 @@ def _taken(kind: Element, text: str) -> str:
 
 def _uniform(p: Printer, op: simt.UniformOp) -> None:
     kind, shared = element(op.x.type), f"shared_{p.fresh()}"
-    p.declarations.append(f"var<workgroup> {shared}: {kind.shared};")
+    p.share(shared, kind.shared, 8)
     p.open(f"if ({THREAD} == 0u)")
     p.add(f"{shared} = {_given(kind, p.scalar(op.x))};")
     p.close()

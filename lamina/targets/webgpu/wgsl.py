@@ -87,17 +87,17 @@ class _Emission:
 
     def emit(self) -> KernelText:
         kernel, p = self._kernel, self._printer
-        if kernel.workgroup_bytes > MOST_WORKGROUP_BYTES:
-            raise LoweringError(
-                f"webgpu has {MOST_WORKGROUP_BYTES} bytes for the threads of a block, "
-                f"not the {kernel.workgroup_bytes}"
-            )
         memories = [self._place(n, value) for n, value in enumerate(kernel.memrefs)]
         p.memories.update(zip(kernel.memrefs, memories, strict=True))
         for value in kernel.indices.values():
             p.set(value, [self._next_word()])
         self._grid()
         p.block(kernel.body.block)
+        if p.workgroup_bytes > MOST_WORKGROUP_BYTES:
+            raise LoweringError(
+                f"webgpu has {MOST_WORKGROUP_BYTES} bytes for the threads of a block, "
+                f"not the {p.workgroup_bytes}"
+            )
         return self._text(memories)
 
     def _text(self, memories: Sequence[Memory]) -> KernelText:
@@ -114,7 +114,7 @@ class _Emission:
             varied=tuple(sorted(p.varied)),
             threads=kernel.threads.value.data,
             subgroup=kernel.subgroup.value.data,
-            workgroup_bytes=kernel.workgroup_bytes,
+            workgroup_bytes=p.workgroup_bytes,
             reads=self._reads,
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
             shapes=tuple(_shape(each) for each in layouts),
