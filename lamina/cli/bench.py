@@ -9,11 +9,13 @@ import typer
 from lamina.cli.bench_report import bench_json, print_bench
 from lamina.cli.options import (
     DebugOption,
+    FallbackOption,
     JsonOption,
     ModelArgument,
     TargetOption,
     ThreadsOption,
     read_path,
+    with_fallback,
 )
 from lamina.cli.output import emit_json, working
 from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_of, tokens_option
@@ -63,6 +65,7 @@ def bench(
         ),
     ] = None,
     target: TargetOption = "cpu",
+    fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -94,6 +97,7 @@ def bench(
     python = None if peer_python is None else str(peer_python)
     asked = Asked(_PROMPT_TOKENS, _TOKENS, prompt_tokens, tokens, dim or (), names)
     path = resolve_model(model)
+    target = with_fallback(target, fallback)
     read = compiler.read(path, defer=True)
     check_peers(names, read, python)
     with working(f"Preparing {path.name} for {target}"):

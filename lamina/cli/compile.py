@@ -9,10 +9,12 @@ import typer
 from lamina.cli.options import (
     DebugOption,
     DumpOption,
+    FallbackOption,
     JsonOption,
     ModelArgument,
     TargetOption,
     read_path,
+    with_fallback,
 )
 from lamina.cli.output import emit_json, megabytes, working
 
@@ -31,6 +33,7 @@ def compile(
         ),
     ],
     target: TargetOption = "cpu",
+    fallback: FallbackOption = "host",
     weights: Annotated[
         bool,
         typer.Option(
@@ -61,6 +64,7 @@ def compile(
 
     start = perf_counter()
     path = resolve_model(model)
+    target = with_fallback(target, fallback)
     with working(f"Compiling {path.name} for {target}"):
         read = compiler.read(path, defer=True)
         compiler.compile_to_file(read, output, target, dump_ir, with_weights=weights)

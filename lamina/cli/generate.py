@@ -9,10 +9,12 @@ import typer
 from lamina.cli.options import (
     DebugOption,
     DumpOption,
+    FallbackOption,
     JsonOption,
     ModelArgument,
     TargetOption,
     ThreadsOption,
+    with_fallback,
 )
 from lamina.cli.output import emit_json, first_line, for_terminal, say, working
 from lamina.cli.profile import ProfileOption, check_profile, profiled
@@ -83,6 +85,7 @@ def generate(
         ),
     ] = "auto",
     target: TargetOption = "cpu",
+    fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,
     profile: ProfileOption = None,
@@ -104,6 +107,7 @@ def generate(
     from lamina.frontend.fetch import resolve_model
 
     path, place = resolve_model(model), check_profile(profile)
+    target = with_fallback(target, fallback)
     from lamina.runtime.llm import LLM
 
     with working(f"Preparing {path.name} for {target}"):

@@ -8,10 +8,12 @@ from lamina.cli.contents import contents, print_contents
 from lamina.cli.options import (
     DebugOption,
     DumpOption,
+    FallbackOption,
     JsonOption,
     ModelArgument,
     TargetOption,
     read_size,
+    with_fallback,
 )
 from lamina.cli.output import emit_json, working
 from lamina.cli.planned import plan_facts, print_plan
@@ -21,6 +23,7 @@ def inspect(
     model: ModelArgument,
     weights: Annotated[bool, typer.Option("--weights", help="List every weight.")] = False,
     target: TargetOption = "cpu",
+    fallback: FallbackOption = "host",
     dim: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,6 +54,7 @@ def inspect(
     from lamina.frontend.fetch import resolve_model
 
     path = resolve_model(model)
+    target = with_fallback(target, fallback)
     sizes = dict(read_size(text) for text in dim or ())
     with working(f"Reading {path.name}"):
         read = lamina.read(path)

@@ -32,6 +32,29 @@ TargetOption = Annotated[
     ),
 ]
 
+_FALLBACKS: Final = ("host", "error")
+
+FallbackOption = Annotated[
+    str,
+    typer.Option(
+        "--fallback",
+        metavar="host|error",
+        help="What becomes of what a GPU target has no kernel for: it runs on the host, by copies "
+        "there and back, or is an error that lists it.",
+    ),
+]
+
+
+def with_fallback(target: str, fallback: str) -> str:
+    """Return the spec of a target with its option `fallback`, which unsaid is `host`."""
+    if fallback not in _FALLBACKS:
+        raise InputError(f"--fallback {fallback}: expected {' or '.join(_FALLBACKS)}")
+    if fallback == _FALLBACKS[0]:
+        return target
+    name, _, options = target.strip().rstrip("}").partition("{")
+    return f"{name}{{{f'{options} fallback={fallback}'.strip()}}}"
+
+
 ThreadsOption = Annotated[
     int | None,
     typer.Option(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lamina.cli.options import check_sizes
 from lamina.cli.output import emit_table, megabytes
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Block
 
-    from lamina.dialects.plan import SwitchOp
+    from lamina.dialects.plan import BufferType, SwitchOp
     from lamina.frontend.model import Model
 
 _EXTENTS: Final = (1, 64, 512)
@@ -62,8 +62,11 @@ def print_plan(facts: Mapping[str, Any]) -> None:
     if facts["launches"]:
         print()
         columns = ("runs if", "launches", "calls")
-        rows = ((row["when"], row["launches"], row["calls"]) for row in facts["launches"])
-        emit_table(columns, rows)
+        keys = ("when", "launches", "calls")
+        if any(row["copies"] for row in facts["launches"]):
+            columns += ("copies", "bytes copied")
+            keys += ("copies", "copied_bytes")
+        emit_table(columns, (tuple(row[key] for key in keys) for row in facts["launches"]))
     if facts["kernels"]:
         print()
         emit_table(("kernel", "grid", "calls"), map(_shown_kernel, facts["kernels"]))
@@ -85,8 +88,9 @@ def _shown_memory(row: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def _ranges(module: "ModuleOp") -> list[dict[str, Any]]:
-    """Return what is launched for each range: by `kernels`, how often each is called."""
-    from lamina.dialects.plan import LaunchOp, SwitchOp
+    """Return what is launched and copied for each range: by `kernels`, how often each is called."""
+    from lamina.dialects.dims import Dim
+    from lamina.dialects.plan import CopyOp, LaunchOp, SwitchOp
     from lamina.targets.signature import forward_of
 
     found: list[dict[str, Any]] = []
@@ -94,8 +98,11 @@ def _ranges(module: "ModuleOp") -> list[dict[str, Any]]:
     def visit(block: "Block", within: Mapping[str, Any], when: str) -> None:
         launches = [op for op in block.ops if isinstance(op, LaunchOp)]
         calls = Counter(c.callee.string_value() for each in launches for c in each.calls)
-        if launches:
+        copies = [op for op in block.ops if isinstance(op, CopyOp)]
+        if launches or copies:
+            size = sum((cast("BufferType", op.x.type).bytes for op in copies), Dim.of(0))
             counts = {"launches": len(launches), "calls": calls.total(), "kernels": calls}
+            counts |= {"copies": len(copies), "copied_bytes": str(size)}
             found.append({"when": when or _ALWAYS, **within, **counts})
         for op in block.ops:
             if isinstance(op, SwitchOp):

@@ -11,6 +11,7 @@ import typer
 from lamina.cli.options import (
     DebugOption,
     DumpOption,
+    FallbackOption,
     JsonOption,
     ModelArgument,
     TargetOption,
@@ -18,6 +19,7 @@ from lamina.cli.options import (
     check_sizes,
     read_path,
     read_size,
+    with_fallback,
 )
 from lamina.cli.output import emit_json, emit_table, working
 from lamina.cli.profile import ProfileOption, check_profile, profiled
@@ -79,6 +81,7 @@ def run(
         ),
     ] = None,
     target: TargetOption = "cpu",
+    fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,
     profile: ProfileOption = None,
@@ -103,6 +106,7 @@ def run(
     arrays = dict(_read_array(text) for text in given or ())
     sizes = dict(read_size(text) for text in dim or ())
     path, place = resolve_model(model), check_profile(profile)
+    target = with_fallback(target, fallback)
     with working(f"Preparing {path.name} for {target}"):
         read = lamina.read(path, defer=True)
         exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
