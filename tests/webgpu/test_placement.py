@@ -1,0 +1,17 @@
+"""What webgpu has no elements for, run on the host beside the adapter."""
+
+import numpy as np
+import pytest
+from placed import numbers, placed, right
+
+import lamina
+from lamina.targets.webgpu.target import WebGpuTarget
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*by its NumPy meaning")
+
+
+def test_a_group_of_64_bit_floats_runs_on_the_host_between_kernels(device) -> None:
+    exe = lamina.compile(placed(), target=WebGpuTarget())
+    for rows in (5, 0, 33, 5):
+        x = numbers(rows)
+        np.testing.assert_array_equal(exe(x)["y"], right(x))
