@@ -6,16 +6,23 @@ The module `Metal`, of pyobjc, is given to a `Device`, so that another can stand
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.base import Array
+
+_SAFE: Final = 0
+"""MTLMathModeSafe, which older releases of pyobjc do not name."""
+
+Pool = Callable[[], AbstractContextManager[Any]]
+"""Gives back at its end what Metal lent inside; without one, that of a thread is kept for ever."""
 
 AUTO: Final = "auto"
 """The device that the system chooses."""
@@ -27,7 +34,11 @@ def open_device(which: str) -> Device:
 
     It is opened once in a process. Raises TargetUnavailable where there is none.
     """
-    return Device(metal_module(), which)
+    metal = metal_module()
+    import objc  # pyright: ignore[reportMissingImports]
+
+    pool = cast("Any", objc).autorelease_pool
+    return Device(metal, which, pool)
 
 
 def metal_module() -> Any:
@@ -81,9 +92,10 @@ class Command:
 class Device:
     """What runs kernels. Threads may share it: `lock` is held by whoever makes it work."""
 
-    def __init__(self, metal: Any, which: str = AUTO) -> None:
-        """Open a device of the module `metal`."""
+    def __init__(self, metal: Any, which: str = AUTO, pool: Pool = nullcontext) -> None:
+        """Open a device of the module `metal`, whose objects are lent by a `pool`."""
         self._metal = metal
+        self._pool = pool
         self._handle = _find(metal, which)
         self.name = str(self._handle.name())
         self.lock = RLock()
@@ -130,7 +142,7 @@ class Device:
         options.setLanguageVersion_(metal.MTLLanguageVersion3_1)
         # Nothing may be rearranged; macOS before 15 knows only the older name.
         if hasattr(options, "setMathMode_"):
-            options.setMathMode_(metal.MTLMathModeSafe)
+            options.setMathMode_(_SAFE)
         else:
             options.setFastMathEnabled_(False)
         library, error = self._handle.newLibraryWithSource_options_error_(text, options, None)
@@ -156,8 +168,11 @@ class Device:
 
         Raises TargetUnavailable where the device fails.
         """
-        if not commands:
-            return
+        if commands:
+            with self._pool():
+                self._run(commands)
+
+    def _run(self, commands: Sequence[Command]) -> None:
         work = self._queue.commandBuffer()
         # Of the serial kind: each dispatch sees what the one before it wrote.
         encoder = work.computeCommandEncoder()
