@@ -29,6 +29,7 @@ def contents(model: "Model", each_weight: bool) -> dict[str, Any]:
         "signature": _signature(model),
         "functions": [] if compiled else _functions(model),
         **({"compiled": compiled} if compiled else {}),
+        **({"usage": usage} if (usage := _usage(model)) else {}),
     }
 
 
@@ -45,6 +46,9 @@ def print_contents(facts: dict[str, Any]) -> None:
     if "compiled" in facts:
         print()
         emit_table(("compiled", "value"), facts["compiled"].items())
+    if "usage" in facts:
+        print()
+        emit_table(("kernel", *list(facts["usage"][0])[1:]), _rows(facts["usage"]))
     print(f"\n{weights['count']} weights, {weights['elements']:,} elements,", end=" ")
     print(megabytes(weights["bytes"]))
     emit_table(("dtype", "count", "elements", "bytes"), _rows(weights["by_dtype"]))
@@ -139,6 +143,16 @@ def _compiled(model: "Model") -> dict[str, Any]:
     facts = {k: v for k, v in model.artifact.facts.items() if isinstance(v, str | int)}
     facts.pop("flags", None)
     return {"for": target_spec(model.target), **facts}
+
+
+def _usage(model: "Model") -> list[dict[str, Any]]:
+    """Return what each kernel takes of a device, where the assembler said it."""
+    from lamina.compiled.model import CompiledModel
+
+    if not isinstance(model, CompiledModel):
+        return []
+    usage: dict[str, dict[str, int]] = model.artifact.facts.get("usage") or {}
+    return [{"kernel": name, **figures} for name, figures in usage.items()]
 
 
 def _signature(model: "Model") -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from fake_cuda import FakeCudaTarget
 
 import lamina
 from lamina.errors import InputError, TargetUnavailable
+from lamina.targets.cuda.cubins import linker_version
 
 TOKENS = [int(token) for token in np.random.default_rng(0).integers(0, 300, 11)]
 
@@ -73,6 +74,16 @@ def test_everything_but_running_works_without_a_device(
     code, _, err = command("generate", made / "tiny.lamina", "-p", "a", "--target", "cuda")
     assert code == 1
     assert "cuda finds no NVIDIA driver" in err
+
+
+def test_inspect_shows_what_kernels_take_where_a_linker_said_it(
+    command: Callable[..., tuple[int, str, str]], made: Path
+) -> None:
+    _, out, _ = command("inspect", made / "tiny.lamina", "--json")
+    facts = json.loads(out)
+    expected = facts["compiled"]["kernels"] if linker_version() else 0
+    assert len(facts.get("usage", [])) == expected
+    assert all(row["spilled_bytes"] == 0 for row in facts.get("usage", []))
 
 
 def test_the_listing_of_a_kernel_is_a_module_of_its_own(made: Path) -> None:
