@@ -54,6 +54,13 @@ def test_a_dispatch_says_where_its_memrefs_are_and_what_its_kernel_is_told() -> 
     assert last.words[-2:] == (17, 7)
 
 
+def test_dispatches_of_a_stage_have_no_barrier_between_them() -> None:
+    stages = [each.stage for each in steps(17).tasks if isinstance(each, Dispatch)]
+    barriers = [isinstance(each, Barrier) for each in steps(17).tasks]
+    assert stages == [0, 0, 0, 1, 2]
+    assert barriers.count(True) == 2
+
+
 def test_sizes_are_those_of_the_numbers() -> None:
     found = steps(17)
     assert found.arena == 256
