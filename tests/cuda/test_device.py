@@ -49,6 +49,24 @@ def test_a_driver_without_devices_is_no_device() -> None:
         CudaDevice(FakeDriver([]), 0)
 
 
+def test_a_device_that_others_keep_for_themselves_cannot_be_opened() -> None:
+    driver = FakeDriver()
+    driver.fail(CUresult.CUDA_ERROR_DEVICE_UNAVAILABLE, "cuDevicePrimaryCtxRetain")
+    with pytest.raises(TargetUnavailable, match=r"cannot be opened: .*DEVICE_UNAVAILABLE"):
+        CudaDevice(driver, 0)
+    assert CudaDevice(driver, 0).name == "PTX interpreter (cuda device 0)"
+
+
+@pytest.mark.parametrize("call", ["cuStreamCreate", "cuMemHostAlloc", "cuEventCreate"])
+@pytest.mark.parametrize("result", ["CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_LAUNCH_FAILED"])
+def test_a_device_that_is_not_opened_whole_leaves_nothing_behind(call: str, result: str) -> None:
+    driver = FakeDriver()
+    driver.fail(CUresult[result], call, after=1)
+    with pytest.raises((InputError, TargetUnavailable), match=r"memory|lost"):
+        CudaDevice(driver, 0)
+    assert driver.leaks() == []
+
+
 def test_weights_that_have_no_room_are_refused_before_any_is_sent(
     artifact: Callable[[str], Artifact],
 ) -> None:

@@ -67,11 +67,22 @@ class CudaDevice:
         self.most_shared: int = facts["most_shared"]
         self.most_threads: int = facts["most_threads"]
         self.name = f"{_name(driver, self.handle)} (cuda device {index})"
-        self._context = self.call("cuDevicePrimaryCtxRetain", self.handle)
+        try:
+            self._context: Any = called(driver, "cuDevicePrimaryCtxRetain", self.handle)
+        except Refusal as refusal:
+            raise TargetUnavailable(f"{self.name} cannot be opened: {refusal}") from None
+        try:
+            self._make_ready(pools=bool(facts["pools"]))
+        except BaseException:
+            if not self.closed:
+                self.lose(f"{self.name} was not opened whole")
+            raise
+
+    def _make_ready(self, *, pools: bool) -> None:
         with self.lock:
-            flags = driver.CUstream_flags.CU_STREAM_NON_BLOCKING
+            flags = self.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
             self.stream: Any = self.call("cuStreamCreate", int(flags))
-            self._pool = self._open_pool() if facts["pools"] else None
+            self._pool = self._open_pool() if pools else None
             self._staging = Staging(self)
             self.branches = Branches(self)
 
