@@ -14,10 +14,12 @@ from gpu_setting import Record, Records, Setting, difference
 
 import lamina
 from lamina import compiler
+from lamina.dialects import tile
 from lamina.dialects.plan import CallOp
 from lamina.dialects.simt import KernelOp
 from lamina.errors import InputError, LaminaError, TargetUnavailable
 from lamina.frontend import llama
+from lamina.frontend.rope import Rope
 from lamina.targets.cuda.target import CudaTarget
 from lamina.targets.reference.executable import ReferenceExecutable
 from lamina.targets.reference.interpreter import Interpreter
@@ -48,7 +50,7 @@ WIDER = replace(
     heads=3,
     kv_heads=1,
     head_dim=64,
-    rope=replace(models.LLAMA.rope, dims=64),
+    rope=Rope(10000.0, 64, "half_split"),
 )
 """A layer of a small decoder, its heads as wide as they are, a third of them."""
 
@@ -112,6 +114,7 @@ def _of_model(setting: Setting, case: Case) -> Records:
 
     def call(run: Interpreter, op: CallOp, buffers: tuple[Array, ...]) -> tuple[()]:
         kernel, values, grid = launched(run, op)
+        assert isinstance(kernel, tile.KernelOp)
         name = kernel.sym_name.data
         values = {**run.extents, **values}
         if name not in loaded:
