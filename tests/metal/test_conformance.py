@@ -11,7 +11,7 @@ from lamina.testing.verdict import Outcome, judge
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
-SHORT = ("missing-numbers", "reuse", "blocks-q4_0", "gpt2")
+SHORT = ("missing-numbers", "reuse", "blocks-q4_0")
 """Cases that are looked at every time."""
 
 REFUSED = "metal has no 64-bit floats"
