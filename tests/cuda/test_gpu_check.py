@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from checkpoints import CHECKPOINTS
 
 from lamina.errors import TargetUnavailable
 from lamina.targets.cuda.driver import load_driver
@@ -18,15 +19,15 @@ def check(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def dry(folder: Path, *stages: str) -> list[dict[str, object]]:
+def dry(folder: Path, *arguments: object) -> list[dict[str, object]]:
     """Run stages, and return what they found."""
-    run = check("--dry-run", "--output", folder, *(["--stages", *stages] if stages else []))
+    run = check("--dry-run", "--output", folder, *arguments)
     assert run.returncode == 0, run.stdout + run.stderr
     return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
 def test_what_a_device_reaches_is_measured_and_products_are_checked(tmp_path):
-    found = dry(tmp_path, "limits", "products")
+    found = dry(tmp_path, "--stages", "limits", "products")
     assert all(record["ok"] for record in found if "worst" in record)
     assert len([record for record in found if record["stage"] == "products"]) == 5
     assert json.loads((tmp_path / "limits.json").read_text())["copy"] > 0
@@ -34,10 +35,13 @@ def test_what_a_device_reaches_is_measured_and_products_are_checked(tmp_path):
 
 @pytest.mark.gpu
 def test_every_stage_finds_all_in_order(tmp_path):
-    found = dry(tmp_path)
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    found = dry(tmp_path, "--model", CHECKPOINTS["llama"]().write(folder))
     stages = dict.fromkeys(record["stage"] for record in found if "took_s" in record)
     assert len(stages) == 10
     assert not [record for record in found if record.get("ok") is False]
+    assert any(record.get("name") == "tiny" and record["same_tokens"] == 3 for record in found)
     assert {path.name for path in (tmp_path / "golden").iterdir()} >= {"embedding.npz", "llama.npz"}
 
 
