@@ -105,10 +105,6 @@ def test_ptx_for_an_architecture_becomes_its_code(source, arch):
     check(linked(ptx_of(source, arch), arch).usage, source)
 
 
-def test_no_kernels_are_a_module_too():
-    assert linked(to_ptx([], BASE), BASE).usage == {}
-
-
 @pytest.mark.parametrize("kind", SUMS)
 def test_a_product_of_tiles_is_made_by_matrix_units(kind, sass):
     (code,) = codes_of(tile_product(kind))

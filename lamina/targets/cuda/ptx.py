@@ -47,9 +47,10 @@ def to_ptx(texts: Sequence[str], arch: str) -> str:
         modules = [llvm.parse_assembly(text) for text in texts]
     except RuntimeError as error:
         raise LoweringError(f"cuda: LLVM refuses a kernel: {error}") from None
-    # Of no kernels there is a module, too: a driver loads none without a head.
-    whole = llvm.parse_assembly(f'target triple = "{TRIPLE}"')
-    for module in modules:
+    if not modules:
+        return ""
+    whole = modules[0]
+    for module in modules[1:]:
         whole.link_in(module)
     whole.data_layout = str(machine.target_data)
     whole.verify()
