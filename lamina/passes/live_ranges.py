@@ -51,7 +51,7 @@ class LiveRanges:
     """For buffer i of `buffers`: `masks[i]` has bit p set where it is live at position p.
 
     Sets of buffers are integers as well. `in_place` holds the pairs (i, j) of buffers of one size
-    that meet at a single position, where a kernel may write j over the i that it reads.
+    that meet only where a kernel may write j over the i that it reads.
     `phases[i]` counts the binds that come before i, `live_at[p]` is the set live at p.
     """
 
@@ -126,16 +126,17 @@ def live_ranges(function: FuncOp) -> LiveRanges:
         event.touched | (earlier & later)
         for event, earlier, later in zip(events, before, after, strict=True)
     )
-    in_place = {
-        (x, y)
-        for event, earlier, later in zip(events, before, after, strict=True)
-        for x, y in event.pairs
-        if not later >> x & 1 and not earlier >> y & 1
-    }
+    met: dict[tuple[int, int], int] = {}
+    for p, (event, earlier, later) in enumerate(zip(events, before, after, strict=True)):
+        for x, y in event.pairs:
+            if not later >> x & 1 and not earlier >> y & 1:
+                met[x, y] = met.get((x, y), 0) | 1 << p
     first = {i: event.phase for event in reversed(events) for i in _bits(event.touched)}
     phases = tuple(first[i] for i in range(len(walk.index)))
     masks = _transposed(live, len(walk.index))
-    return LiveRanges(steps, tuple(walk.index), masks, frozenset(in_place), phases, live)
+    # In another branch the two may meet where no kernel takes one for the other.
+    in_place = frozenset((x, y) for (x, y), where in met.items() if masks[x] & masks[y] == where)
+    return LiveRanges(steps, tuple(walk.index), masks, in_place, phases, live)
 
 
 def positions_taken(steps: Steps, symbols: Mapping[str, int]) -> list[int]:

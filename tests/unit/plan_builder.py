@@ -18,6 +18,7 @@ from lamina.dialects.plan import (
     ArenaOp,
     BufferType,
     CallOp,
+    CopyOp,
     HostOp,
     LaunchOp,
     ReturnOp,
@@ -27,6 +28,7 @@ from lamina.dialects.plan import (
 from lamina.dialects.tensors import tensor
 from lamina.dialects.tile import KernelOp, pair_list, pairs
 from lamina.dialects.tile import ReturnOp as KernelReturnOp
+from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.plan_memory import PlanMemoryPass
 from lamina.passes.verify_plan import VerifyPlanPass
 
@@ -107,6 +109,12 @@ def planned(module: ModuleOp) -> ModuleOp:
     return module
 
 
+def copied(module: ModuleOp) -> ModuleOp:
+    module = module.clone()
+    PlanCopiesPass().apply(Context(), module)
+    return module
+
+
 def verify(module: ModuleOp) -> None:
     VerifyPlanPass().apply(Context(), module)
 
@@ -167,6 +175,8 @@ class Simulation:
                     self.compute(call.buffers, kernel.access, pairs(kernel.aliases))
             elif isinstance(op, HostOp):
                 self.compute(op.buffers, op.access, ())
+            elif isinstance(op, CopyOp):
+                self.memory[op.y][:] = self.memory[op.x]
             elif isinstance(op, SwitchOp):
                 value = Dim.of(op.value.data).evaluate(self.symbols)
                 branch = sum(value > int(bound) for bound in op.bounds.get_values())

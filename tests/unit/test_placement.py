@@ -43,6 +43,16 @@ def test_what_is_between_kernels_is_copied_there_and_back(target: str) -> None:
 
 
 @quietly
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_plan_without_one_of_its_copies_is_refused(number: int) -> None:
+    module = compiler.lower(placed(), "metal")
+    verify(module)
+    [op for op in module.walk() if isinstance(op, CopyOp)][number].detach()
+    with pytest.raises(LoweringError, match=r"reads .*, but nothing wrote all of it"):
+        verify(module)
+
+
+@quietly
 def test_the_reference_runs_copies() -> None:
     exe = ReferenceExecutable(compiler.lower(placed(), "metal"), {})
     np.testing.assert_array_equal(exe(numbers(5))["y"], right(numbers(5)))

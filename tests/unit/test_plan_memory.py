@@ -142,6 +142,20 @@ def test_an_output_written_in_one_branch_only_is_refused() -> None:
         verify(plan.module())
 
 
+def test_what_one_branch_does_in_place_another_may_not() -> None:
+    plan = Plan()
+    x, y = plan.arg("input", "T"), plan.arg("output", "T")
+    a, b = plan.alloc("T"), plan.alloc("T")
+    plan.copy(x, a)
+    with plan.branch() as one:
+        plan.launch(([a, b], ["read", "write"], [(0, 1)]))
+    with plan.branch() as other:
+        plan.launch(([x, b], ["read", "write"], []), ([a, y], ["read", "write"], []))
+    plan.add(SwitchOp(Dim.of("T"), [1], [Region(one), Region(other)]))
+    plan.copy(b, y)
+    verify(planned(plan.module()))
+
+
 def test_a_result_takes_the_place_of_an_operand_that_dies() -> None:
     plan = Plan()
     x, y = plan.arg("input", "T"), plan.arg("output", "T")

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_builder import Call, Plan, move, planned, simulate, verify
+from plan_builder import Call, Plan, copied, move, planned, simulate, verify
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Region, SSAValue
 
 from lamina.dialects.dims import Dim
-from lamina.dialects.plan import AllocOp, ArenaOp, HostOp, SwitchOp, ViewOp
+from lamina.dialects.plan import AllocOp, ArenaOp, HostOp, SwitchOp, ViewOp, is_host
 from lamina.errors import LoweringError
 from lamina.passes.plan_memory import arena_report
 
@@ -75,6 +75,9 @@ class Maker:
         fresh = self.plan.alloc(self.draw.choice(self.sizes))
         self.plan.add(HostOp("h", [self.value(known), fresh], ["read", "write"]))
         known.append(fresh)
+        ours = [value for value in known if isinstance(value.owner, AllocOp)]
+        if self.draw.random() < 0.3:
+            self.plan.add(HostOp("h", [self.draw.choice(ours)], ["update"]))
 
     def switch(self, known: list[SSAValue]) -> None:
         result, branches = self.plan.alloc(self.draw.choice(self.sizes)), list[Region]()
@@ -124,6 +127,22 @@ def test_any_plan_is_accepted_and_computes_the_same(
     assert simulate(result, symbols) == simulate(module, symbols)
     report = arena_report(result, symbols)
     assert report["largest_live"] <= report["sum"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), SYMBOLS)
+def test_any_plan_computes_the_same_with_copies(
+    draw: random.Random, symbols: dict[str, int]
+) -> None:
+    module = Maker(draw).module()
+    apart = copied(module)
+    verify(apart)
+    assert all(
+        map(is_host, (x for op in apart.walk() if isinstance(op, HostOp) for x in op.buffers))
+    )
+    result = planned(apart)
+    verify(result)
+    assert simulate(result, symbols) == simulate(module, symbols)
 
 
 @settings(max_examples=40, deadline=None)
