@@ -32,6 +32,8 @@ from lamina.errors import TargetUnavailable
 RESULTS = "results.jsonl"
 BUDGET = 480
 NO_DEVICE = 3
+RESTARTS = 6
+"""How often a stage goes on behind what ended it."""
 GRACE = 5
 """Seconds that a stage has beyond its end before it is ended."""
 
@@ -48,6 +50,7 @@ class Stage:
 STAGES: Mapping[str, Stage] = {
     "facts": Stage("gpu_limits", "facts", 30),
     "limits": Stage("gpu_limits", "limits", 40),
+    "zoo": Stage("gpu_kernels", "zoo", 60),
     "kernels": Stage("gpu_kernels", "kernels", 90),
     "products": Stage("gpu_rates", "products", 60),
     "attention": Stage("gpu_rates", "attend", 45),
@@ -80,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--json", type=Path, metavar="FILE", help="write all as one object, too")
     made.add_argument("--dry-run", action="store_true", help="in small, without a device")
     made.add_argument("--stage", choices=[*STAGES, *INNER], help=argparse.SUPPRESS)
+    made.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
     return made
 
 
@@ -89,25 +93,44 @@ def run_stage(options: argparse.Namespace) -> int:
 
     stage = {**STAGES, **INNER}[options.stage]
     ends = monotonic() + options.budget
-    setting = Setting(options.output, options.dry_run, options.model, ends)
+    setting = Setting(options.output, options.dry_run, options.model, ends, options.skip)
     found: Callable[[Setting], Iterator[dict[str, Any]]]
     found = getattr(import_module(stage.module), stage.function)
     try:
-        for record in found(setting):
-            print(json.dumps(record), flush=True)
+        print(f"on {setting.device.name}", flush=True)
     except TargetUnavailable as error:
         print(error, flush=True)
         return NO_DEVICE
+    for record in found(setting):
+        print(json.dumps(record), flush=True)
     return 0
 
 
 def watched(options: argparse.Namespace, name: str, seconds: int) -> Iterator[dict[str, Any]]:
+    """Run a stage in processes of its own, each of which goes on behind what ended the last."""
+    ends, skip = monotonic() + seconds, 0
+    for _ in range(1 + RESTARTS):
+        begun = skip - 1
+        for record in _in_process(options, name, max(1, int(ends - monotonic())), skip):
+            begun = record.get("begun", begun)
+            if "begun" not in record:
+                yield record
+        if "item" not in record or begun < skip or monotonic() > ends:
+            return
+        skip = begun + 1
+
+
+def _in_process(
+    options: argparse.Namespace, name: str, seconds: int, skip: int
+) -> Iterator[dict[str, Any]]:
     """Run a stage in a process of its own, and yield what it says, and how it ended."""
     command = [sys.executable, __file__, "--stage", name, "--budget", str(seconds)]
+    command += ["--skip", str(skip)]
     command += ["--output", str(options.output)]
     command += ["--dry-run"] if options.dry_run else []
     command += ["--model", str(options.model)] if options.model else []
     began, said = monotonic(), list[str]()
+    begun: dict[str, Any] = {"begun": -1}
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -124,6 +147,7 @@ def watched(options: argparse.Namespace, name: str, seconds: int) -> Iterator[di
                 if record is None:
                     said.append(line.rstrip())
                 else:
+                    begun = record if "begun" in record else begun
                     yield {"stage": name, **record}
             code = child.wait()
         finally:
@@ -136,8 +160,9 @@ def watched(options: argparse.Namespace, name: str, seconds: int) -> Iterator[di
         yield {**ended, "ok": False, "no_device": said[-1] if said else "there is no device"}
     elif code:
         late = code == -signal.SIGKILL
-        why = f"ended after {seconds} s" if late else " / ".join(said[-4:])
-        yield {**ended, "ok": False, "why": why}
+        why = f"ended after {seconds} s" if late else f"exit {code}: {' / '.join(said[-4:])}"
+        item = {} if late else {"name": begun.get("what", ""), "item": begun["begun"]}
+        yield {**ended, **item, "ok": False, "why": why}
     else:
         yield ended
 

@@ -55,19 +55,21 @@ WIDER = replace(
 """A layer of a small decoder, its heads as wide as they are, a third of them."""
 
 
-def kernels(setting: Setting) -> Records:
-    """Run the zoo and the kernels of tiny models; keep what the zoo gave."""
+def zoo(setting: Setting) -> Records:
+    """Run the programs of the zoo, and keep what they gave."""
     (setting.folder / GOLDEN).mkdir(parents=True, exist_ok=True)
-    for case in ZOO if not setting.dry else ZOO[-3:]:
-        if setting.late:
-            return
+    for case in setting.each(ZOO if not setting.dry else ZOO[-3:]):
         yield zoo_record(setting, case)
-    for case in cases("models"):
-        if case.name in TINY[: setting.size(len(TINY), 1)]:
-            yield from _of_model(setting, replace(case, sizes=case.sizes[2 : setting.size(4, 3)]))
-    if not setting.dry:
-        wider = Case("wider", _wider, (20, 1))
-        yield from _of_model(setting, wider)
+
+
+def kernels(setting: Setting) -> Records:
+    """Run the kernels of tiny models one by one, and the models, and keep what those gave."""
+    (setting.folder / GOLDEN).mkdir(parents=True, exist_ok=True)
+    tiny = [case for case in cases("models") if case.name in TINY]
+    chosen = [replace(case, sizes=case.sizes[2 : setting.size(4, 3)]) for case in tiny]
+    chosen = chosen[:1] if setting.dry else [*chosen, Case("wider", _wider, (20, 1))]
+    for case in setting.each(chosen):
+        yield from _of_model(setting, case)
 
 
 def _wider(sheet: Sheet) -> None:
@@ -120,7 +122,10 @@ def _of_model(setting: Setting, case: Case) -> Records:
         if name not in loaded:
             loaded[name] = DeviceKernel(setting.device, own[name], CudaTarget.arch)
         ours = [_twin(buffer) for buffer in buffers]
-        loaded[name].run(ours, values, grid)
+        try:
+            loaded[name].run(ours, values, grid)
+        except TargetUnavailable as error:
+            raise TargetUnavailable(f"kernel {name}: {error}") from None
         run_programs(run, kernel, buffers, values, np.ndindex(*grid))
         pairs = zip(ours, buffers, kernel.access.data, strict=True)
         found = [_off(a, b) for a, b, access in pairs if access.data != "read"]
@@ -175,9 +180,7 @@ def kit(setting: Setting) -> Records:
     if setting.dry:
         chosen = [replace(case, sizes=(3,)) for case in chosen if case.name == "softmax"]
     passed = begun = 0
-    for case in chosen:
-        if setting.late:
-            break
+    for case in setting.each(chosen):
         begun += 1
         try:
             verdicts = judge(target, case).verdicts

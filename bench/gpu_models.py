@@ -128,9 +128,7 @@ def large(setting: Setting) -> Records:
     stored = sum(buffer.size for buffer in executable.packed.values())
     yield {"name": "the large model", "ready_s": perf_counter() - began, "weights_gb": stored / 1e9}
     prompts = [[1, 2, 3]] if setting.dry else [[1] * 8, list(range(1, LONG + 1))]
-    for prompt in prompts:
-        if setting.late:
-            return
+    for prompt in setting.each(prompts):
         yield _written(setting, executable, config, prompt)
 
 

@@ -1,6 +1,7 @@
 """Products, attention and operations on rows on a CUDA device, beside torch and its limits."""
 
 from collections.abc import Callable
+from itertools import product as product_of
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -16,7 +17,7 @@ from xdsl.ir import Attribute
 
 import lamina
 from lamina.dialects import nn
-from lamina.errors import LaminaError
+from lamina.errors import InputError, LoweringError
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import Weight, Weights
 from lamina.runtime.batch import Batch, Part
@@ -86,15 +87,12 @@ def product(kind: str, side: int) -> ModuleOp:
 def products(setting: Setting) -> Records:
     """Multiply square matrices of each element type."""
     side, torch = setting.size(SIDE, 64), torch_module()
-    for kind in KINDS:
+    for kind, arch in setting.each(product_of(KINDS, setting.architectures)):
         theirs = _torch_product(torch, kind, side) if torch and kind in TORCH_DTYPES else None
-        for arch in setting.architectures:
-            if setting.late:
-                return
-            try:
-                yield _product(setting, kind, side, arch, theirs)
-            except LaminaError as error:
-                yield {"name": f"{kind} {side}^3, {arch}", "ok": False, "why": str(error)}
+        try:
+            yield _product(setting, kind, side, arch, theirs)
+        except (InputError, LoweringError) as error:
+            yield {"name": f"{kind} {side}^3, {arch}", "ok": False, "why": str(error)}
 
 
 def _product(setting: Setting, kind: str, side: int, arch: str, theirs: float | None) -> Record:
@@ -132,9 +130,7 @@ def _torch_product(torch: Any, kind: str, side: int) -> float:
 def attend(setting: Setting) -> Records:
     """Attend a prompt to itself over pages, as decoders do."""
     torch = torch_module()
-    for heads in attention.SHAPES[: setting.size(4, 1)]:
-        if setting.late:
-            return
+    for heads in setting.each(attention.SHAPES[: setting.size(4, 1)]):
         length = setting.size(LENGTH, attention.PAGE)
         executable = compiled(setting, attention.paged(heads), Weights(()), "sm_80")
         pages = length // attention.PAGE
@@ -186,9 +182,7 @@ def on_rows(setting: Setting) -> Records:
     torch = torch_module()
     scale, shift = np.ones(width, np.float32), np.zeros(width, np.float32)
     weights = Weights([Weight.of("scale", scale), Weight.of("shift", shift)])
-    for op in row_ops.OPS if not setting.dry else ("softmax", "silu"):
-        if setting.late:
-            return
+    for op in setting.each(row_ops.OPS if not setting.dry else ("softmax", "silu")):
         module = row_ops.module(op, weights, width, head)
         step = ResidentStep(
             compiled(setting, module, weights, "sm_80"), row_ops.inputs(op, rows, width, head)

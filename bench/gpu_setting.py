@@ -1,17 +1,20 @@
 """What every stage of the checks of a GPU is given, and how it says what it found."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from gpu_device import Array, Clock, Imitated
 
+from lamina.errors import TargetUnavailable
 from lamina.targets.cuda.device import CudaDevice
 from lamina.targets.cuda.target import CudaTarget
+
+T = TypeVar("T")
 
 Record = dict[str, Any]
 """One thing that was found, ready for JSON: its `name`, whether it is `ok`, and figures."""
@@ -34,6 +37,8 @@ class Setting:
     model: Path | None
     deadline: float
     """In seconds of `monotonic`."""
+    skip: int = 0
+    """How many of a stage's items were seen to before."""
 
     def target(self, arch: str = CudaTarget.arch, kv: str = CudaTarget.kv) -> CudaTarget:
         """Return the target."""
@@ -59,6 +64,22 @@ class Setting:
     def late(self) -> bool:
         """Whether no more should be begun."""
         return monotonic() > self.deadline
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield what is to be seen to, as long as there is time, and say what is begun.
+
+        If an item ends the process, the next process goes on with the one after it.
+        """
+        for number, item in enumerate(items):
+            if number < self.skip:
+                continue
+            if self.late:
+                return
+            if self.device.closed:
+                raise TargetUnavailable(self.device.closed)
+            what = getattr(item, "name", None) or str(item)[:40]
+            print(json.dumps({"begun": number, "what": what}), flush=True)
+            yield item
 
     def size(self, real: int, dry: int) -> int:
         """Return one of two sizes."""

@@ -39,7 +39,7 @@ def test_every_stage_finds_all_in_order(tmp_path):
     folder.mkdir()
     found = dry(tmp_path, "--model", CHECKPOINTS["llama"]().write(folder))
     stages = dict.fromkeys(record["stage"] for record in found if "took_s" in record)
-    assert len(stages) == 10
+    assert len(stages) == 11
     assert not [record for record in found if record.get("ok") is False]
     assert any(record.get("name") == "tiny" and record["same_tokens"] == 3 for record in found)
     assert {path.name for path in (tmp_path / "golden").iterdir()} >= {"embedding.npz", "llama.npz"}
@@ -79,6 +79,16 @@ def test_a_stage_that_dies_says_what_it_said_last(script, tmp_path):
     *_, ended = script.watched(options, "limits", 30)
     assert ended["ok"] is False
     assert "No such file" in ended["why"]
+
+
+def test_a_stage_goes_on_behind_what_ended_it(script, tmp_path):
+    (tmp_path / "golden" / "split_kv_merge.npz").mkdir(parents=True)
+    options = script.parser().parse_args(["--dry-run", "--output", str(tmp_path)])
+    ended, *others, last = script.watched(options, "zoo", 30)
+    assert (ended["name"], ended["ok"]) == ("split_kv_merge", False)
+    assert "Is a directory" in ended["why"]
+    assert [record["ok"] for record in others] == [True, True]
+    assert "ok" not in last
 
 
 def test_help_has_examples():
