@@ -81,6 +81,7 @@ def test_a_stage_that_dies_says_what_it_said_last(script, tmp_path):
     assert "No such file" in ended["why"]
 
 
+@pytest.mark.gpu
 def test_a_stage_goes_on_behind_what_ended_it(script, tmp_path):
     (tmp_path / "golden" / "split_kv_merge.npz").mkdir(parents=True)
     options = script.parser().parse_args(["--dry-run", "--output", str(tmp_path)])
