@@ -142,6 +142,10 @@ def _compiled(model: "Model") -> dict[str, Any]:
         return {}
     facts = {k: v for k, v in model.artifact.facts.items() if isinstance(v, str | int)}
     facts.pop("flags", None)
+    copies: list[dict[str, str]] = model.artifact.facts.get("copies") or []
+    if copies:
+        each = (f"{copy['bytes']} bytes to the {copy['to']}" for copy in copies)
+        facts["copies"] = ", ".join(each)
     return {"for": target_spec(model.target), **facts}
 
 

@@ -78,6 +78,15 @@ def test_inspect_counts_copies(command: Command, tmp_path: Path) -> None:
     assert "bytes copied" in command(*asked)[1]
 
 
+@quietly
+def test_a_compiled_file_says_what_it_copies(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "placed.mlir").write_text(TEXT)
+    made = tmp_path / "placed.lamina"
+    assert command("compile", tmp_path / "placed.mlir", "-o", made, "--target", "webgpu")[0] == 0
+    shown = command("inspect", made)[1]
+    assert "256*T bytes to the host, 256*T bytes to the device" in shown
+
+
 def test_what_runs_on_the_host_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="nn.cast, nn.mul runs by its NumPy meaning.* no f64"):
         compiler.lower(placed(), "metal")
