@@ -6,6 +6,8 @@ from lamina.testing import Case, cases
 from lamina.testing.report import passed
 from lamina.testing.stages import judge_pass
 
+pytestmark = pytest.mark.gpu
+
 SOME = list(cases())[::12]
 
 

@@ -17,6 +17,8 @@ from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
 from lamina.targets.cuda.cubins import Cubin, link
 from lamina.targets.cuda.ptx import ALONE, ARCHITECTURES, INTRINSICS, to_ptx
 
+pytestmark = pytest.mark.gpu
+
 ON = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120")
 BASE = "sm_80"
 """What PTX is made for by default."""

@@ -11,6 +11,8 @@ from checkpoints import CHECKPOINTS
 from lamina.errors import TargetUnavailable
 from lamina.targets.cuda.driver import load_driver
 
+pytestmark = pytest.mark.gpu
+
 BENCH = Path(__file__).parents[2] / "bench"
 
 

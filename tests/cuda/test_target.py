@@ -12,6 +12,8 @@ import lamina
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.cuda.cubins import linker_version
 
+pytestmark = pytest.mark.gpu
+
 TOKENS = [int(token) for token in np.random.default_rng(0).integers(0, 300, 11)]
 
 

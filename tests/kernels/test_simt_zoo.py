@@ -17,6 +17,8 @@ from lamina.targets.reference.simt import run_simt_kernel
 from lamina.testing.kernels import ZOO, context
 from lamina.testing.zoo.case import ZooCase
 
+pytestmark = pytest.mark.gpu
+
 CASES = {case.name: case for case in ZOO}
 BLOCKS = [(64, 32), (128, 8)]
 """Threads of a block, and of a subgroup."""

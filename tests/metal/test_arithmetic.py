@@ -21,7 +21,7 @@ from special_values import DTYPES, pairs, values
 from lamina.targets.reference.simt import run_simt_kernel
 from lamina.testing.msl import SCHEDULES
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.gpu]
 
 
 RUNS = (2, 8)

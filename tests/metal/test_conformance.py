@@ -9,7 +9,7 @@ from lamina.testing import Case, cases
 from lamina.testing.conformance import RAN
 from lamina.testing.verdict import Outcome, judge
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.gpu]
 
 SHORT = ("missing-numbers", "reuse", "blocks-q4_0")
 """Cases that are looked at every time."""

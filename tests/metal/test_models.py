@@ -11,7 +11,7 @@ import lamina
 from lamina.targets.metal.emission import kernels_of
 from lamina.targets.metal.msl import library_text
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.gpu]
 
 EXACT = {"llama": numpy_llama.logits, "gpt2": numpy_gpt2.logits}
 TOKENS = np.random.default_rng(0).integers(0, VOCAB, 40).tolist()

@@ -7,7 +7,7 @@ from zoo_texts import CASES, in_one, mutants
 from lamina.errors import InputError
 from lamina.testing.msl import SCHEDULES, MslError
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.gpu]
 
 LONG = ("paged_attention", "norm_quantize_matmul", "scatter_duplicates", "lstm_steps")
 SHORT = tuple(name for name, case in CASES.items() if not case.error and name not in LONG)

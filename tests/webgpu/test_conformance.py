@@ -7,6 +7,8 @@ import pytest
 from lamina.testing import Case, cases
 from lamina.testing.conformance import check_target
 
+pytestmark = pytest.mark.gpu
+
 SHORT = ("arithmetic-i64", "logic-i1", "missing-numbers", "softmax", "reuse", "blocks-q4_0", "gpt2")
 """Cases that are looked at every time."""
 

@@ -11,6 +11,8 @@ from checkpoints import CHECKPOINTS, VOCAB
 
 import lamina
 
+pytestmark = pytest.mark.gpu
+
 EXACT = {"llama": numpy_llama.logits, "gpt2": numpy_gpt2.logits}
 TOKENS = np.random.default_rng(0).integers(0, VOCAB, 40).tolist()
 LONG, SHORT = TOKENS, TOKENS[5:12]
