@@ -257,19 +257,32 @@ def resolve_pipeline(
     if pipeline is not None:
         return tuple(pipeline)
     stage = pending(module)
-    if stage is None or target_name(stage[0]) != target.name:
+    if stage is None:
         return target.passes()
+    if target_name(stage[0]) != target.name:
+        return _passes_of_another(stage[0], module, target)
     rest, spec = manager.parse_pipeline(stage[1]), target_spec(target)
-    if stage[0] == spec:
-        return rest
     theirs = _spelt(parse_target(type(target), stage[0]).passes())
-    if theirs == _spelt(target.passes()):
+    if stage[0] == spec or theirs == _spelt(target.passes()):
         return rest
     if theirs == _spelt(rest):
         return target.passes()
     raise InputError(
         f"the stage was dumped for {stage[0]}, and cannot go on for {spec}: start from its import"
     )
+
+
+def _passes_of_another(spec: str, module: ModuleOp, target: Target) -> tuple[ModulePass, ...]:
+    """Return a target's passes for a stage of another; InputError if that has kernels by now."""
+    from lamina.dialects.tile import AnyKernelOp
+
+    passes = target.passes()
+    if passes and any(isinstance(op, AnyKernelOp) for op in module.ops):
+        raise InputError(
+            f"the stage has kernels for the target {spec}: run it with --target {spec!r}, or "
+            f"start for {target.name} from its import"
+        )
+    return passes
 
 
 def _read_stage(path: Path) -> Model:

@@ -50,7 +50,7 @@ class CompiledModel(Model):
         if own != asked:
             raise InputError(
                 f"{self.source}: was compiled for the target {own}, not {asked}: "
-                "compile the model again for that"
+                f"run it with --target {own!r}, or compile the model again"
             )
         if weights is None and self.packed:
             arrays = {name: weight.array for name, weight in self.weights.items()}

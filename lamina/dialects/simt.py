@@ -53,6 +53,9 @@ from lamina.dialects.uniformity import diverges, varying
 WORKGROUP = StringAttr("workgroup")
 """The memory space of what the threads of a block share."""
 
+MOST_THREADS, MOST_BYTES = 1024, 1 << 24
+"""Threads of a block, and bytes that they share: as many as any GPU has, and more."""
+
 OF_TILE = frozenset(
     f"tile.{name}"
     for name in ("cast", "check", "compare", "program_id", "return", "select", "splat")
@@ -81,6 +84,7 @@ class KernelOp(AnyKernelOp):
         super().verify_()
         threads, subgroup = self.threads.value.data, self.subgroup.value.data
         require(subgroup > 0 and subgroup & (subgroup - 1) == 0, f"a subgroup of {subgroup}")
+        require(threads <= MOST_THREADS, f"{threads} threads, a block has {MOST_THREADS} at most")
         require(
             threads > 0 and threads % subgroup == 0,
             f"{threads} threads are no whole number of subgroups of {subgroup}",
@@ -156,6 +160,7 @@ class MemoryOp(IRDLOperation):
         kind = cast("MemRefType[Any]", self.y.type)
         require(all(n >= 0 for n in kind.get_shape()), "shared memory has a static size")
         require(kind.memory_space == WORKGROUP, f"the memory space is {kind.memory_space}")
+        require(self.size <= MOST_BYTES, f"{self.size} bytes, a block shares {MOST_BYTES} at most")
 
     @property
     def size(self) -> int:

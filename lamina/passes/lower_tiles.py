@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, VectorType
 from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 
 from lamina.dialects import simt, tile
+from lamina.dialects.layouts import LAYOUT, Layout, layouts_of
 from lamina.errors import InputError, LoweringError
 from lamina.passes.threads import (
     control_rules,
@@ -51,7 +53,14 @@ class LowerTilesPass(ModulePass):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if self.subgroup < 1 or self.threads % self.subgroup:
+        for name, least in (("threads", 1), ("subgroup", 1), ("memory", 0), ("stages", 1)):
+            if getattr(self, name) < least:
+                raise InputError(
+                    f"lower-tiles: {name} is {getattr(self, name)}, expected at least {least}"
+                )
+        if self.subgroup & (self.subgroup - 1):
+            raise InputError(f"lower-tiles: subgroup is {self.subgroup}, expected a power of two")
+        if self.threads % self.subgroup:
             raise InputError(
                 f"lower-tiles: {self.threads} threads are no whole number of subgroups of "
                 f"{self.subgroup}"
@@ -64,6 +73,7 @@ class LowerTilesPass(ModulePass):
                 self._lower(kernel)
 
     def _lower(self, kernel: tile.KernelOp) -> None:
+        _check_layouts(kernel, self.threads)
         low = Lowering(
             kernel, self.threads, self.subgroup, RULES, narrow=self.narrow, stages=self.stages
         )
@@ -88,3 +98,23 @@ class LowerTilesPass(ModulePass):
                 f"kernel {new.sym_name.data} takes {new.workgroup_bytes} bytes of shared memory, "
                 f"expected at most {self.memory}: choose smaller tiles or scratch"
             )
+
+
+def _check_layouts(kernel: tile.KernelOp, threads: int) -> None:
+    """Raise LoweringError for a layout that does not hold its tile, or has too many threads."""
+    known: set[tuple[Layout, int]] = set()
+    for op in kernel.walk():
+        if LAYOUT not in op.attributes:
+            continue
+        vectors = [y for y in op.results if isinstance(y.type, VectorType)]
+        for layout, y in zip(layouts_of(op.attributes[LAYOUT]), vectors, strict=False):
+            elements = prod(tile.shape_of(y.type))
+            if (layout, elements) in known:
+                continue
+            known.add((layout, elements))
+            if layout.span > threads or not layout.holds(elements):
+                raise LoweringError(
+                    f"kernel {kernel.sym_name.data}: the layout of {op.name} has {layout.span} "
+                    f"threads for {elements} elements, expected all of these in {threads} threads: "
+                    "run choose-layouts with the same number of threads"
+                )

@@ -52,6 +52,8 @@ def parse_target(kind: type[Target], spec: str) -> Target:
             listed = ", ".join(sorted(known)) or "none"
             raise InputError(f"the target {kind.name} has no option {name!r} (known: {listed})")
         value = values[0] if len(values) == 1 else values
+        if types[name] is str and type(value) is int:
+            value = str(value)
         if not isa(value, types[name]):
             expected = _EXPECTED.get(types[name], types[name])
             raise InputError(

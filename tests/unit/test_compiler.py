@@ -342,7 +342,7 @@ def test_a_target_is_equal_to_what_its_spec_says(target: TextTarget) -> None:
     ("spec", "told"),
     [
         ("text{stile=1}", "no option 'stile'"),
-        ("text{style=1}", "option style: expected a word, got 1"),
+        ("text{style=true}", "option style: expected a word, got True"),
         ("cpu{tuned=maybe}", "option tuned: expected true or false, got 'maybe'"),
         ("text{", "cannot be read"),
     ],

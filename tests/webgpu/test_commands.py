@@ -62,3 +62,13 @@ def test_an_adapter_that_is_not_there_ends_the_command_in_a_sentence(device, com
     code, _, err = command("run", stage, "--random", "--target", 'webgpu{adapter="77"}')
     assert code == 1
     assert "webgpu has no adapter '77'" in err
+
+
+def test_a_stage_with_kernels_goes_on_for_its_own_target_alone(command, stage, tmp_path):
+    command(
+        "compile", stage, "-o", tmp_path / "a.lamina", "--target", "webgpu", "--dump-ir", tmp_path
+    )
+    last = max(tmp_path.glob("*-choose-layouts.mlir"))
+    code, _, err = command("run", last, "--random")
+    assert code == 1
+    assert "the stage has kernels for the target webgpu: run it with --target 'webgpu'" in err

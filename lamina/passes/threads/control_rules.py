@@ -37,7 +37,9 @@ def reshape(low: Lowering, op: tile.ReshapeOp) -> None:
     if not shape_of(op.y.type):
         x = op.x
         low.scalars[op.y] = (
-            low.writer.first(low.get(x, EVERYWHERE)) if shape_of(x.type) else low.scalar(x)
+            low.uniform(op.y, low.writer.first(low.get(x, EVERYWHERE)))
+            if shape_of(x.type)
+            else low.scalar(x)
         )
 
 

@@ -86,15 +86,16 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
     for operand in operands:
         kind, here = element_of(operand.value.type), low.layout(operand.value)
         memory, name = low.shared.memory(kind, operand.size, operand.use)
-        low.hazards.store(name)
         registers = low.shared.given(low.get(operand.value, here), kind)
+        low.hazards.store(name)
         at, run = low.places.number(here, operand.rows), operand.rows.run(here, low.threads)
         low.shared.store(registers, memory, at, [], low.places.owner(here), run)
         memories.append(memory)
     if WARPGROUPS in op.attributes:
         low.writer.effect(simt.FenceOp())
-    for operand in operands:
-        low.hazards.load(low.shared.memory(element_of(operand.value.type), 0, operand.use)[1])
+    kinds = [element_of(operand.value.type) for operand in operands]
+    uses = zip(kinds, operands, strict=True)
+    low.hazards.load(*(low.shared.memory(kind, 0, each.use)[1] for kind, each in uses))
     _multiply(low, op, operands, memories, (0, 0))
 
 

@@ -30,23 +30,30 @@ class Hazards:
             old, new = self._name(kernel.memrefs[a]), self._name(kernel.memrefs[b])
             self._one |= {name: new for name, one in self._one.items() if one == old}
             self._one[old] = new
-        stores = [self._name(op.x) for op in kernel.walk() if isinstance(op, tile.StoreOp)]
-        self._often = {name for name in stores if stores.count(name) > 1} | set(EXCHANGES)
+        stores = [op for op in kernel.walk() if isinstance(op, tile.StoreOp)]
+        names = [self._name(op.x) for op in stores]
+        self._stored_somewhere = set(names)
+        # In a loop a store may meet itself in a later round.
+        again = {self._name(op.x) for op in stores if op.parent_op() is not kernel}
+        self._often = {name for name in names if names.count(name) > 1} | again | set(EXCHANGES)
 
-    def load(self, name: Name) -> None:
-        """Before a load: wait if another thread may have stored."""
-        name = self._name(name)
-        if name in self._stored:
+    def load(self, *names: Name) -> None:
+        """Right before loads: wait if another thread may have stored what one of them reads."""
+        read = {self._name(name) for name in names}
+        if not read.isdisjoint(self._stored):
             self._wait()
-        self._read.add(name)
+        self._read |= read
 
     def store(self, name: Name) -> None:
-        """Before a store: wait if another thread may still read, or have stored."""
+        """Right before a store: wait if another thread may still read, or have stored."""
         name = self._name(name)
-        # One store never meets itself in an element.
         if name in self._read or (name in self._stored and name in self._often):
             self._wait()
         self._stored.add(name)
+
+    def is_stored(self, name: Name) -> bool:
+        """Tell whether the kernel stores to a memory, by whatever name, anywhere."""
+        return self._name(name) in self._stored_somewhere
 
     def expect(self, block: Block) -> None:
         """Take what a loop's last round may have left, before its first operation."""

@@ -58,6 +58,7 @@ class Lowering:
         self.scalars: dict[SSAValue, SSAValue] = dict(zip(old.args, self.block.args, strict=True))
         self._homes: dict[SSAValue, tuple[Layout, SSAValue]] = {}
         self._memo: dict[tuple[SSAValue, Layout], SSAValue] = {}
+        self._free: dict[SSAValue, bool] = {}
         self.hazards = Hazards(self.writer, kernel)
         self.shared = Shared(self.writer, self.places, self.hazards, threads, narrow=narrow)
         self.memrefs: dict[SSAValue, Any] = {}
@@ -129,8 +130,10 @@ class Lowering:
             return _is_splat(op)
         if isinstance(op, _FREE):
             return True
-        computed = isinstance(op, _MOVES) or is_elementwise(op)
-        return computed and all(map(self.is_free, op.operands))
+        if value not in self._free:
+            computed = isinstance(op, _MOVES) or is_elementwise(op)
+            self._free[value] = computed and all(map(self.is_free, op.operands))
+        return self._free[value]
 
     def is_lazy(self, op: Operation) -> bool:
         """Tell whether an operation is done only where its result is wanted."""

@@ -39,16 +39,17 @@ class Copies:
 def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
     """Return what a loop can copy ahead; None if its operands come from elsewhere."""
     block = loop.body.block
-    dots = [op for op in block.ops if isinstance(op, tile.DotOp) and FRAGMENTS in op.attributes]
+    dots = [op for op in block.walk() if isinstance(op, tile.DotOp) and FRAGMENTS in op.attributes]
     if low.stages < 2 or not low.shared.narrow or len(dots) != 1:
         return None
     (dot,) = dots
+    if dot.parent is not block:
+        return None
     loads = (dot.a.owner, dot.b.owner)
-    stored = {op.x for op in low.kernel.walk() if isinstance(op, tile.StoreOp)}
     left, right = loads
     if not isinstance(left, tile.LoadOp) or not isinstance(right, tile.LoadOp):
         return None
-    if not all(_moves(low, load, block) and load.x not in stored for load in (left, right)):
+    if not all(_moves(low, load, block) for load in (left, right)):
         return None
     operands = operands_of(low, dot)
     first, second = (
@@ -66,6 +67,7 @@ def _moves(low: Lowering, load: tile.LoadOp, block: Block) -> bool:
     vectors = [at for at in load.at if shape_of(at.type)]
     return (
         load.parent is block
+        and not low.hazards.is_stored(load.x)
         and load.pad is None
         and len(list(load.y.uses)) == 1
         and run_in(low, load, layout) * bits // 8 in _BYTES
@@ -77,7 +79,9 @@ def _moves(low: Lowering, load: tile.LoadOp, block: Block) -> bool:
 
 def _is_computed(value: SSAValue, block: Block) -> bool:
     op = value.owner
-    if not isinstance(op, Operation) or op.parent is not block:
+    if isinstance(op, Block):
+        return op is not block or value is block.args[0]
+    if op.parent is not block:
         return True
     known = isinstance(op, arith.ConstantOp) or is_elementwise(op)
     return known and all(_is_computed(x, block) for x in op.operands)

@@ -7,6 +7,9 @@ from typing import Final
 
 from lamina.errors import FormatError
 
+ARCHITECTURES: Final = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
+"""What PTX can be made for; that of a number alone also runs on every later device."""
+
 _SPELT: Final = re.compile(r"sm_(\d+)(\d)([af]?)")
 
 

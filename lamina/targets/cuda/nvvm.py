@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from lamina.dialects import simt, tile
 from lamina.errors import LoweringError
 from lamina.targets.cuda import rules_arith, rules_simt
+from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
 from lamina.targets.cuda.elements import element
 from lamina.targets.cuda.printer import Memory, NodeTable, Printer, Rule
 from lamina.targets.plans.layouts import layout
@@ -21,6 +22,9 @@ ACCEPTS: Final = frozenset({simt.KernelOp.name, *(op.name for op in RULES)})
 """The operations that can be printed."""
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
+
+WARP: Final = 32
+"""Threads that exchange values by shuffles, at most."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,15 @@ class KernelCode:
 def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable) -> KernelCode:
     """Return the LLVM IR of `kernel`; LoweringError names an operation that has no rule."""
     name = kernel.sym_name.data
+    if kernel.subgroup.value.data > WARP:
+        raise LoweringError(
+            f"cuda has subgroups of {WARP}, not {kernel.subgroup.value.data} (in kernel {name})"
+        )
+    if kernel.workgroup_bytes > STATIC_SHARED:
+        raise LoweringError(
+            f"cuda has {STATIC_SHARED} bytes for the threads of a block, not the "
+            f"{kernel.workgroup_bytes} of kernel {name}"
+        )
     p = Printer(name, RULES, nodes)
     try:
         parameters = [*_memrefs(p, kernel), f"ptr addrspace({rules_simt.GLOBAL}) %error"]

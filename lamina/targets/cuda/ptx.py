@@ -10,10 +10,8 @@ from typing import Final
 import llvmlite.binding as llvm
 
 from lamina.errors import InputError, LoweringError
+from lamina.targets.cuda.architectures import ARCHITECTURES
 from lamina.targets.cuda.nvvm import TRIPLE
-
-ARCHITECTURES: Final = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
-"""What PTX can be made for; that of a number alone also runs on every later device."""
 
 INTRINSICS: Final = (
     *("ceil", "copysign", "fabs", "floor", "fma", "fptosi.sat", "fptoui.sat", "maximum"),

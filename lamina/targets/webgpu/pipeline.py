@@ -9,6 +9,7 @@ from xdsl.passes import ModulePass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
+from lamina.targets.plans.pages import check_pages
 from lamina.targets.shading.pipeline import thread_passes
 
 THREADS: Final = 64
@@ -22,8 +23,9 @@ def webgpu_passes(kv: str, fallback: str) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
     `kv` is the element type of the pages of keys and values, `fallback` says what becomes of what
-    has no kernel.
+    has no kernel. Raises InputError for another value.
     """
+    check_pages("webgpu", kv)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
     schedule = ScheduleGroupsPass(lanes=THREADS, few=THREADS, written=THREADS)
     layouts = ChooseLayoutsPass(THREADS)

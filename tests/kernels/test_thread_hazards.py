@@ -1,0 +1,176 @@
+"""Programs of a block whose threads must wait for each other at just the right places."""
+
+import numpy as np
+import pytest
+from xdsl.parser import Parser
+
+from lamina.dialects import simt, tile
+from lamina.errors import InputError, LoweringError
+from lamina.passes.choose_layouts import ChooseLayoutsPass
+from lamina.passes.lower_tiles import LowerTilesPass
+from lamina.targets.reference.kernel import run_kernel
+from lamina.targets.reference.simt import run_simt_kernel
+from lamina.testing.kernels import context
+
+COPIED = {"threads": 64, "subgroup": 32, "narrow": True, "stages": 3}
+SMALL = {"threads": 32, "subgroup": 32, "narrow": True}
+PLAIN = {"threads": 64, "subgroup": 8}
+
+
+def kernel(arguments: str, access: str, body: str, more: str = "") -> str:
+    words = ", ".join(f'"{each}"' for each in access.split())
+    return f"""
+    tile.kernel @k attributes {{symbols = ["n"], grid = ["1"], access = [{words}]{more}}} {{
+    ^bb0({arguments}, %n: index):
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %c16 = arith.constant 16 : index
+      {body}
+      tile.return
+    }}
+    """
+
+
+def lowered(text: str, **options: int) -> tuple[tile.KernelOp, simt.KernelOp]:
+    module, again = (Parser(context(), text).parse_module() for _ in range(2))
+    ChooseLayoutsPass(options["threads"], fragments=True).apply(context(), again)
+    LowerTilesPass(**options).apply(context(), again)
+    again.verify()
+    return module.body.block.first_op, again.body.block.first_op  # type: ignore[return-value]
+
+
+STORE_IN_A_LOOP = kernel(
+    "%x: memref<64xf32>, %y: memref<128xf32>",
+    "read update",
+    """%v = tile.load %x[%c0] {shape = array<i64: 64>} : memref<64xf32>[index] -> vector<64xf32>
+    scf.for %i = %c0 to %c4 step %c1 {
+      tile.store %v, %y[%i] {shape = array<i64: 64>} : vector<64xf32>, memref<128xf32>[index]
+    }""",
+)
+STEERED_BY_A_TILE = kernel(
+    "%x: memref<64xf32>, %y: memref<128xf32>",
+    "read update",
+    """%v = tile.load %x[%c1] {shape = array<i64: 1>} : memref<64xf32>[index] -> vector<1xf32>
+    %s = tile.reshape %v : (vector<1xf32>) -> f32
+    %e = tile.cast %s : (f32) -> index
+    scf.for %j = %c0 to %e step %c1 {
+      %w = tile.load %y[%j] {shape = array<i64: 8>} : memref<128xf32>[index] -> vector<8xf32>
+      tile.store %w, %y[%c1] {shape = array<i64: 8>} : vector<8xf32>, memref<128xf32>[index]
+    }""",
+)
+MATRIX, SUMS = "vector<16x16xf16>", "vector<16x16xf32>"
+PRODUCT_OF_A_PRODUCT = kernel(
+    "%x: memref<16x16xf16>, %y: memref<16x16xf32>",
+    "read write",
+    f"""%a = tile.load %x[%c0, %c0] {{shape = array<i64: 16, 16>}}
+      : memref<16x16xf16>[index, index] -> {MATRIX}
+    %none = arith.constant dense<0.0> : {SUMS}
+    %p = tile.dot %a, %a, %none {{contract = [[1, 0]]}} : ({MATRIX}, {MATRIX}, {SUMS}) -> {SUMS}
+    %q = tile.cast %p : ({SUMS}) -> {MATRIX}
+    %t = tile.transpose %q {{perm = array<i64: 1, 0>}} : ({MATRIX}) -> {MATRIX}
+    %r = tile.dot %a, %t, %none {{contract = [[1, 0]]}} : ({MATRIX}, {MATRIX}, {SUMS}) -> {SUMS}
+    tile.store %r, %y[%c0, %c0] {{shape = array<i64: 16, 16>}}
+      : {SUMS}, memref<16x16xf32>[index, index]""",
+)
+ROWS, TOTAL = "vector<16x32xf16>", "vector<32x32xf32>"
+
+
+def load(name: str, memory: str, row: str) -> str:
+    return f"""%{name} = tile.load %{memory}[{row}, %c0]
+      {{shape = array<i64: 16, 32>, in_bounds = array<i64: 0, 1>}}
+      : memref<64x32xf16>[index, index] -> {ROWS}"""
+
+
+def multiply(name: str, a: str, b: str, sums: str) -> str:
+    return f"""%{name} = tile.dot %{a}, %{b}, %{sums} {{contract = [[0, 0]]}}
+      : ({ROWS}, {ROWS}, {TOTAL}) -> {TOTAL}"""
+
+
+def sums(before: str = "", inside: str = "", of: str = "s", more: str = "", **extra: str) -> str:
+    """Return a loop whose operands can be copied ahead, with more before and inside of it."""
+    return kernel(
+        "%x: memref<64x32xf16>, %w: memref<64x32xf16>, %y: memref<32x32xf32>"
+        + extra.get("arguments", ""),
+        "update read write" + extra.get("access", ""),
+        f"""%none = arith.constant dense<0.0> : {TOTAL}
+        {before}
+        %o, %total = scf.for %i = %c0 to %c4 step %c1 iter_args(%at = %c0, %s = %none)
+            -> (index, {TOTAL}) {{
+          %row = arith.muli %i, %c16 : index
+          {load("a", "x", extra.get("row", "%row"))}
+          {load("b", "w", "%row")}
+          {inside}
+          {multiply("p", "a", "b", of)}
+          %next = arith.addi %at, %c16 : index
+          scf.yield %next, %p : index, {TOTAL}
+        }}
+        tile.store %total, %y[%c0, %c0] {{shape = array<i64: 32, 32>}}
+          : {TOTAL}, memref<32x32xf32>[index, index]""",
+        more,
+    )
+
+
+NESTED = f"""%s2 = scf.for %j = %c0 to %c1 step %c1 iter_args(%m = %s) -> ({TOTAL}) {{
+  {load("a2", "x", "%c0")}
+  %twice = arith.addf %a2, %a2 : {ROWS}
+  {multiply("p2", "twice", "b", "m")}
+  scf.yield %p2 : {TOTAL}
+}}"""
+ONES = """%one = arith.constant dense<1.0> : vector<64x32xf16>
+tile.store %one, %z[%c0, %c0] {shape = array<i64: 64, 32>}
+  : vector<64x32xf16>, memref<64x32xf16>[index, index]"""
+
+PROGRAMS = {
+    "one-store-in-a-loop": (STORE_IN_A_LOOP, PLAIN),
+    "steered-by-a-tile": (STEERED_BY_A_TILE, PLAIN),
+    "a-product-of-a-product": (PRODUCT_OF_A_PRODUCT, SMALL),
+    "copied-ahead": (sums(), COPIED),
+    "a-product-inside": (sums(inside=NESTED, of="s2"), COPIED),
+    "rows-that-are-carried": (sums(row="%at"), COPIED),
+    "stored-under-another-name": (
+        sums(
+            before=ONES,
+            arguments=", %z: memref<64x32xf16>",
+            access=" update",
+            more=", aliases = [[0, 3]]",
+        ),
+        COPIED,
+    ),
+}
+
+
+def arrays(program: tile.KernelOp) -> list[np.ndarray]:
+    rng, found = np.random.default_rng(0), list[np.ndarray]()
+    for argument in program.memrefs:
+        kind = argument.type
+        dtype = {"f16": np.float16, "f32": np.float32}[str(kind.element_type)]
+        found.append(rng.integers(-2, 4, kind.get_shape()).astype(dtype))
+    if program.aliases is not None:
+        found[3] = found[0]
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_threads_compute_what_the_block_does(name: str) -> None:
+    text, options = PROGRAMS[name]
+    block, thread = lowered(text, **options)
+    expected, got = arrays(block), arrays(block)
+    run_kernel(block, expected, {"n": 1})
+    run_simt_kernel(thread, got, {"n": 1})
+    assert all(np.array_equal(a, b) for a, b in zip(expected, got, strict=True))
+
+
+@pytest.mark.parametrize(
+    "option", [{"threads": 0}, {"subgroup": 6, "threads": 12}, {"stages": 0}, {"memory": -1}]
+)
+def test_options_that_no_block_has_are_refused(option: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="lower-tiles"):
+        LowerTilesPass(**option)
+
+
+def test_layouts_for_more_threads_are_refused() -> None:
+    module = Parser(context(), STORE_IN_A_LOOP).parse_module()
+    ChooseLayoutsPass(64).apply(context(), module)
+    with pytest.raises(LoweringError, match="run choose-layouts with the same number of threads"):
+        LowerTilesPass(32, 32).apply(context(), module)
