@@ -100,6 +100,24 @@ class Layout:
         kept = [(n, strides[dim] * step) for n, dim, step in registers if strides.get(dim)]
         return Layout(_merged(moved), _merged(kept))
 
+    def part(
+        self, shape: Sequence[int], dim: int, size: int, strides: Sequence[int]
+    ) -> Layout | None:
+        """Return the layout of a tile of `size` elements along `dim`, one of several side by side.
+
+        Each part lies as the first one does; where that has no elements of a thread, it has copies.
+        None if digits lie across dimensions, or the size.
+        """
+        threads, registers = _split(self.threads, shape), _split(self.registers, shape)
+        if threads is None or registers is None:
+            return None
+        moved = [_cut(digit, dim, size, strides) for digit in threads]
+        kept = [_cut(digit, dim, size, strides) for digit in registers]
+        if None in moved or None in kept:
+            return None
+        held = [digit for digits in kept for digit in digits or () if digit[1]]
+        return Layout(_merged([d for digits in moved for d in digits or ()]), _merged(held))
+
     def thread_digits(self, shape: Sequence[int]) -> list[tuple[int, int, int]]:
         """Return the digits of the thread's number as (size, dimension, distance in it).
 
@@ -274,6 +292,21 @@ def _split(digits: Sequence[Digit], shape: Sequence[int]) -> list[tuple[int, int
             found.append((part, inside[0], step))
             left, at = left // part, at * part
     return found
+
+
+def _cut(
+    digit: tuple[int, int, int], dim: int, size: int, strides: Sequence[int]
+) -> list[Digit] | None:
+    """Return a digit as it is in a part of `size` elements along `dim`; None if it lies across."""
+    count, along, step = digit
+    if along != dim:
+        return [(count, strides[along] * step if along >= 0 else 0)]
+    if step >= size:
+        return [(count, 0)]
+    inner = min(count, size // step)
+    if inner < count and (size % step or count % inner):
+        return None
+    return [(inner, strides[dim] * step), (count // inner, 0)]
 
 
 def _merged(digits: Sequence[Digit]) -> tuple[Digit, ...]:

@@ -289,20 +289,39 @@ def _dot(op: tile.DotOp, layout_of: LayoutOf) -> Wishes:
 
 
 def _join(op: tile.JoinOp, layout_of: LayoutOf) -> Wishes:
-    dim, layout, shape = op.dim.value.data, layout_of(op.y), shape_of(op.y.type)
-    return [
-        (x, whole(shape, layout, dim, row_strides(shape_of(x.type)), shape_of(x.type)[dim]))
-        for x in op.xs
-    ]
+    return list(zip(op.xs, join_sources(op, layout_of(op.y)), strict=True))
 
 
 def slice_source(op: tile.SliceOp, layout: Layout) -> Layout | None:
-    """Return where the operand should lie: whole in a thread along the dimensions that are cut."""
-    x, y = shape_of(op.x.type), shape_of(op.y.type)
+    """Return where the operand should lie: a thread has what its elements are parts of.
+
+    Of a dimension that is cut into equal parts it has the same of each, else the whole.
+    """
+    x, y, start = shape_of(op.x.type), shape_of(op.y.type), values(op.start)
     cut = [d for d in range(len(x)) if x[d] != y[d]]
+    parts = [d for d in cut if x[d] % y[d] == 0 and start[d] % y[d] == 0]
     strides = row_strides(x)
-    found = layout.mapped(y, {d: strides[d] for d in range(len(x)) if d not in cut})
-    return found and found.with_registers([(x[d], strides[d]) for d in reversed(cut)])
+    kept = {d: strides[d] for d in range(len(x)) if d not in cut or d in parts}
+    more = [
+        (x[d] // y[d], strides[d] * y[d]) if d in parts else (x[d], strides[d])
+        for d in reversed(cut)
+    ]
+    found = layout.mapped(y, kept)
+    return found and found.with_registers(more)
+
+
+def join_sources(op: tile.JoinOp, layout: Layout) -> list[Layout | None]:
+    """Return where the operands should lie: as parts of the result, or whole in each thread."""
+    dim, shape = op.dim.value.data, shape_of(op.y.type)
+    found: list[Layout | None] = []
+    for x in op.xs:
+        own = shape_of(x.type)
+        strides = row_strides(own)
+        part = layout.part(shape, dim, own[dim], strides)
+        if part is None or not part.holds(prod(own)):
+            part = whole(shape, layout, dim, strides, own[dim])
+        found.append(part)
+    return found
 
 
 def _scan(op: tile.ScanOp, layout_of: LayoutOf) -> Wishes:

@@ -9,7 +9,7 @@ import numpy as np
 from lamina.dialects import tile
 from lamina.dialects.layouts import Layout, row_strides
 from lamina.dialects.tile import shape_of, values
-from lamina.passes.choose_layouts import slice_source, whole
+from lamina.passes.choose_layouts import join_sources, slice_source
 from lamina.passes.threads.lowering import Lowering, registers_of
 from lamina.passes.threads.places import View
 
@@ -32,10 +32,8 @@ def join(low: Lowering, op: tile.JoinOp) -> None:
     for x in op.xs:
         views.append(View(shape_of(x.type), strides, starts))
         starts += shape_of(x.type)[dim] * strides[dim]
-    sources = [
-        whole(y, layout, dim, row_strides(shape_of(x.type)), shape_of(x.type)[dim]) for x in op.xs
-    ]
-    if None not in sources:
+    sources = [source for source in join_sources(op, layout) if source is not None]
+    if len(sources) == len(op.xs):
         held = [
             view.table(source, low.threads) for view, source in zip(views, sources, strict=True)
         ]
