@@ -106,7 +106,7 @@ def test_a_compiled_file_runs_on_the_device(
     ("spec", "message"),
     [
         ('cuda{arch="sm_33"}', "option arch: expected sm_80, .* got 'sm_33'"),
-        ('cuda{kv="f64"}', "pages of 'f64'"),
+        ('cuda{kv="f64"}', "option kv: expected f32 or f16, got 'f64'"),
         ("cuda{device=1.5}", "option device: expected a whole number"),
         ("cuda{speed=9}", "no option 'speed'"),
     ],

@@ -62,7 +62,7 @@ def loop(low: Lowering, op: scf.ForOp) -> None:
     low.scalars[old.args[0]] = block.args[0]
     for arg, y, new in zip(old.args[1:], op.results, block.args[1:], strict=False):
         _set(low, arg, y, new)
-    low.hazards.expect(old)
+    low.hazards.expect(op)
     before = low.hazards.state()
     with low.region(block):
         if copies is not None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, SSAValue
+from typing import NamedTuple
+
+from xdsl.dialects import scf
+from xdsl.ir import SSAValue
 
 from lamina.dialects import simt, tile
+from lamina.passes.threads.rounds import moves_on
 from lamina.passes.threads.writer import Writer
 
 Name = SSAValue | str
@@ -18,6 +22,14 @@ EXCHANGES = tuple(f"{use} i{bits}" for use in (EXCHANGE, LEFT, RIGHT) for bits i
 """The names of the memories through which threads hand each other elements."""
 
 
+class State(NamedTuple):
+    """What was read and stored since the last barrier, and what a later round may meet."""
+
+    read: frozenset[Name]
+    stored: frozenset[Name]
+    met: frozenset[Name]
+
+
 class Hazards:
     """What was read and stored since the last barrier, on any way that leads here."""
 
@@ -25,6 +37,8 @@ class Hazards:
         self._writer = writer
         self._read: set[Name] = set()
         self._stored: set[Name] = set()
+        self._met: set[Name] = set()
+        """What its one store may meet that it stored in an earlier round."""
         self._one: dict[Name, Name] = {}
         for a, b in tile.pairs(kernel.aliases):
             old, new = self._name(kernel.memrefs[a]), self._name(kernel.memrefs[b])
@@ -33,9 +47,7 @@ class Hazards:
         stores = [op for op in kernel.walk() if isinstance(op, tile.StoreOp)]
         names = [self._name(op.x) for op in stores]
         self._stored_somewhere = set(names)
-        # In a loop a store may meet itself in a later round.
-        again = {self._name(op.x) for op in stores if op.parent_op() is not kernel}
-        self._often = {name for name in names if names.count(name) > 1} | again | set(EXCHANGES)
+        self._often = {name for name in names if names.count(name) > 1} | set(EXCHANGES)
 
     def load(self, *names: Name) -> None:
         """Right before loads: wait if another thread may have stored what one of them reads."""
@@ -47,7 +59,8 @@ class Hazards:
     def store(self, name: Name) -> None:
         """Right before a store: wait if another thread may still read, or have stored."""
         name = self._name(name)
-        if name in self._read or (name in self._stored and name in self._often):
+        again = name in self._met or (name in self._stored and name in self._often)
+        if name in self._read or again:
             self._wait()
         self._stored.add(name)
 
@@ -55,29 +68,30 @@ class Hazards:
         """Tell whether the kernel stores to a memory, by whatever name, anywhere."""
         return self._name(name) in self._stored_somewhere
 
-    def expect(self, block: Block) -> None:
+    def expect(self, loop: scf.ForOp) -> None:
         """Take what a loop's last round may have left, before its first operation."""
-        for op in block.walk():
-            if isinstance(op, tile.LoadOp):
-                self._read.add(self._name(op.x))
-            elif isinstance(op, tile.StoreOp):
-                self._stored.add(self._name(op.x))
+        inside = list(loop.body.block.walk())
+        stores = [op for op in inside if isinstance(op, tile.StoreOp)]
+        names = {self._name(op.x) for op in stores}
+        self._met |= {self._name(op.x) for op in stores if not moves_on(op, loop)}
+        self._read |= {self._name(op.x) for op in inside if isinstance(op, tile.LoadOp)}
         self._read |= set(EXCHANGES)
-        self._stored |= set(EXCHANGES)
+        self._stored |= names | set(EXCHANGES)
 
-    def state(self) -> tuple[set[Name], set[Name]]:
+    def state(self) -> State:
         """Return what is pending."""
-        return set(self._read), set(self._stored)
+        return State(frozenset(self._read), frozenset(self._stored), frozenset(self._met))
 
-    def restore(self, *states: tuple[set[Name], set[Name]]) -> None:
+    def restore(self, *states: State) -> None:
         """Take up what was pending on any of several ways."""
-        self._read = {name for read, _ in states for name in read}
-        self._stored = {name for _, stored in states for name in stored}
+        self._read = {name for state in states for name in state.read}
+        self._stored = {name for state in states for name in state.stored}
+        self._met = {name for state in states for name in state.met}
 
     def _wait(self) -> None:
         self._writer.effect(simt.BarrierOp())
-        self._read.clear()
-        self._stored.clear()
+        for pending in (self._read, self._stored, self._met):
+            pending.clear()
 
     def _name(self, name: Name) -> Name:
         return self._one.get(name, name)
