@@ -257,13 +257,13 @@ def resolve_pipeline(
     if pipeline is not None:
         return tuple(pipeline)
     stage = pending(module)
-    if stage is None:
-        return target.passes()
-    if target_name(stage[0]) != target.name:
-        return _passes_of_another(stage[0], module, target)
+    if stage is None or target_name(stage[0]) != target.name:
+        return _passes_from_start(stage and stage[0], module, target)
     rest, spec = manager.parse_pipeline(stage[1]), target_spec(target)
+    if stage[0] == spec:
+        return rest
     theirs = _spelt(parse_target(type(target), stage[0]).passes())
-    if stage[0] == spec or theirs == _spelt(target.passes()):
+    if theirs == _spelt(target.passes()):
         return rest
     if theirs == _spelt(rest):
         return target.passes()
@@ -272,12 +272,14 @@ def resolve_pipeline(
     )
 
 
-def _passes_of_another(spec: str, module: ModuleOp, target: Target) -> tuple[ModulePass, ...]:
-    """Return a target's passes for a stage of another; InputError if that has kernels by now."""
+def _passes_from_start(
+    spec: str | None, module: ModuleOp, target: Target
+) -> tuple[ModulePass, ...]:
+    """Return a target's passes; InputError for a stage of another, `spec`, that has kernels."""
     from lamina.dialects.tile import AnyKernelOp
 
     passes = target.passes()
-    if passes and any(isinstance(op, AnyKernelOp) for op in module.ops):
+    if spec and passes and any(isinstance(op, AnyKernelOp) for op in module.ops):
         raise InputError(
             f"the stage has kernels for the target {spec}: run it with --target {spec!r}, or "
             f"start for {target.name} from its import"

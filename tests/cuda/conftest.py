@@ -55,14 +55,3 @@ def device(driver: FakeDriver) -> Iterator[CudaDevice]:
 def load(device: CudaDevice) -> Callable[[str], CudaExecutable]:
     """Load a plan on the device."""
     return lambda name: load_artifact(artifact_of(name), WEIGHTS, device)
-
-
-HERE = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave this room to make test-gpu: its devices reserve a great deal of addresses."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.gpu)
