@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from xdsl.ir import Operation
@@ -21,6 +21,7 @@ from lamina.targets.cpu import (
 )
 from lamina.targets.cpu.emitter import Emitter, Rule
 from lamina.targets.cpu.features import CpuFeatures
+from lamina.targets.plans.nodes import NodeTable
 
 RULES: Final[Mapping[type[Operation], Rule]] = {
     **rules_arith.RULES,
@@ -36,19 +37,6 @@ RULES: Final[Mapping[type[Operation], Rule]] = {
 
 ACCEPTS: Final = frozenset(op.name for op in (KernelOp, *RULES))
 """The names of the operations that a kernel may hold."""
-
-
-@dataclass
-class NodeTable:
-    """The source nodes that a kernel's checks may name; a node's number counts from 1."""
-
-    names: list[str] = field(default_factory=list[str])
-
-    def number(self, node: str) -> int:
-        """Return the number of `node`, entered if it is new."""
-        if node not in self.names:
-            self.names.append(node)
-        return self.names.index(node) + 1
 
 
 @dataclass(frozen=True)

@@ -11,22 +11,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.errors import LoweringError
 from lamina.targets.cuda.elements import Element, count_of, element, llvm_type
+from lamina.targets.plans.nodes import NodeTable
 
 Rule = Callable[["Printer", Any], None]
 """Prints one operation: reads its operands' names, sets its results'."""
-
-
-class NodeTable:
-    """The nodes that checks name, numbered from 1 in the order of their first use."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-
-    def number(self, name: str) -> int:
-        """Return the number of a node."""
-        if name not in self.names:
-            self.names.append(name)
-        return self.names.index(name) + 1
 
 
 @dataclass(frozen=True)

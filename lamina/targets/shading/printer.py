@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from lamina.dialects.tile import shape_of
 from lamina.errors import LoweringError
+from lamina.targets.plans.nodes import NodeTable
 
 Rule = Callable[[Any, Any], None]
 """Prints one operation on a `Printer`: reads its operands' registers, sets its results'."""
@@ -48,20 +49,6 @@ class Language:
 
 class _PlacedError(LoweringError):
     """An error that says which operation it is of."""
-
-
-class NodeTable:
-    """The nodes that checks name, numbered from 1 in the order of their first use."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.names: list[str] = []
-
-    def number(self, name: str) -> int:
-        """Return the number of a node."""
-        if name not in self.names:
-            self.names.append(name)
-        return self.names.index(name) + 1
 
 
 class Printer:
