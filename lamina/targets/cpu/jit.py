@@ -7,6 +7,7 @@ from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING
 
+from lamina.errors import LoweringError
 from lamina.targets.cpu.binding import llvm
 from lamina.targets.cpu.codegen import assembly, compile_text, initialise, optimised
 
@@ -25,6 +26,7 @@ def load_objects(codes: Sequence[bytes], names: Sequence[str], *, libc: bool = F
     """Return several pieces of object code loaded together, and the address of each name.
 
     LLVM keeps some memory of every library for good: what is used together is to be one.
+    LoweringError if LLVM refuses a piece, or there is no memory for it.
     """
     builder = llvm.JITLibraryBuilder()
     for code in codes:
@@ -33,7 +35,11 @@ def load_objects(codes: Sequence[bytes], names: Sequence[str], *, libc: bool = F
         builder = builder.add_current_process()
     for name in names:
         builder.export_symbol(name)
-    return LoadedCode(builder.link(_linker(), f"lamina{next(_libraries)}"), names)
+    try:
+        tracker = builder.link(_linker(), f"lamina{next(_libraries)}")
+    except RuntimeError as error:
+        raise LoweringError(f"LLVM cannot load compiled code: {error}") from error
+    return LoadedCode(tracker, names)
 
 
 class LoadedCode:
@@ -50,4 +56,6 @@ _libraries = count()
 @cache
 def _linker() -> LLJIT:
     initialise()
-    return llvm.create_lljit_compiler()
+    # The other linker maps code and constants apart, and ends the process where more than 2 GiB of
+    # addresses lie between them; this one maps each object as one piece.
+    return llvm.create_lljit_compiler(use_jit_link=True)
