@@ -56,14 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave two rooms to make test-gpu: their devices reserve a great deal of addresses."""
-    for item in items:
-        if any(item.path.is_relative_to(HERE / room) for room in ("cuda", "ptx")):
-            item.add_marker(pytest.mark.gpu)
-
-
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.File | None:
     if file_path.suffix != ".mlir" or file_path.parent != HERE / "ir":
         return None

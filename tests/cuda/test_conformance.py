@@ -10,8 +10,6 @@ from lamina.testing.conformance import RAN
 from lamina.testing.report import passed
 from lamina.testing.verdict import judge
 
-pytestmark = pytest.mark.gpu
-
 SHORT = ("casts-bf16", "logic-i1", "missing-numbers", "norms", "reuse", "scans", "page-attention")
 """Cases that are looked at every time."""
 

@@ -12,8 +12,6 @@ import lamina
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.cuda.cubins import linker_version
 
-pytestmark = pytest.mark.gpu
-
 TOKENS = [int(token) for token in np.random.default_rng(0).integers(0, 300, 11)]
 
 
@@ -34,7 +32,11 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[lamin
     return load
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "llama-bf16", "gguf-q4_1"])
+SHORT = ("gpt2", "gguf-q4_1")
+LONG = [pytest.param(name, marks=pytest.mark.gpu) for name in ("llama", "llama-bf16")]
+
+
+@pytest.mark.parametrize("name", [*SHORT, *LONG])
 def test_a_tiny_model_has_the_logits_of_the_reference(
     name: str, pair: Callable[[str], list[lamina.LLM]]
 ) -> None:
@@ -42,6 +44,7 @@ def test_a_tiny_model_has_the_logits_of_the_reference(
     assert np.abs(found - expected).max() < 2e-3
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_a_tiny_model_writes_what_the_reference_writes(
     name: str, pair: Callable[[str], list[lamina.LLM]]

@@ -17,7 +17,6 @@ from lamina.targets.reference.simt import run_simt_kernel
 from lamina.testing.kernels import context
 from lamina.testing.ptx import Device, Specification
 
-pytestmark = pytest.mark.gpu
 COLUMNS = 32
 KINDS = {
     "bf16": (np.dtype(ml_dtypes.bfloat16), 16),
