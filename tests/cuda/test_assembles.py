@@ -13,9 +13,10 @@ import pytest
 from intrinsics import SAMPLES, SAMPLES_ALONE
 from kernel_sources import SUMS, codes_of, kernels_of, product, tile_product
 
+from lamina.targets.cuda.architectures import ARCHITECTURES
 from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
 from lamina.targets.cuda.cubins import Cubin, link
-from lamina.targets.cuda.ptx import ALONE, ARCHITECTURES, INTRINSICS, to_ptx
+from lamina.targets.cuda.ptx import ALONE, INTRINSICS, to_ptx
 
 pytestmark = pytest.mark.gpu
 

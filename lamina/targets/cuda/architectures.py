@@ -5,9 +5,24 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from lamina.errors import FormatError
+from lamina.errors import FormatError, InputError
 
-ARCHITECTURES: Final = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_120")
+_KILO: Final = 1 << 10
+
+_SHARED: Final = {
+    "sm_80": 163 * _KILO,
+    "sm_86": 99 * _KILO,
+    "sm_89": 99 * _KILO,
+    "sm_90": 227 * _KILO,
+    "sm_90a": 227 * _KILO,
+    "sm_100": 227 * _KILO,
+    "sm_100a": 227 * _KILO,
+    "sm_120": 99 * _KILO,
+}
+"""Bytes of shared memory that a block may be given (CUDA C++ Programming Guide, Technical
+Specifications per Compute Capability)."""
+
+ARCHITECTURES: Final = tuple(_SHARED)
 """What PTX can be made for; that of a number alone also runs on every later device."""
 
 _SPELT: Final = re.compile(r"sm_(\d+)(\d)([af]?)")
@@ -17,6 +32,23 @@ def architecture(capability: tuple[int, int]) -> str:
     """Return the architecture of a device of this compute capability."""
     major, minor = capability
     return f"sm_{major}{minor}"
+
+
+def most_shared(arch: str) -> int:
+    """Return the bytes of shared memory that a block may be given at its launch.
+
+    InputError for an architecture that PTX is not made for.
+    """
+    check_architecture(arch)
+    return _SHARED[arch]
+
+
+def check_architecture(arch: str) -> None:
+    """Raise InputError for an architecture that PTX is not made for."""
+    if arch not in ARCHITECTURES:
+        raise InputError(
+            f"the target cuda, option arch: expected {', '.join(ARCHITECTURES)}, got {arch!r}"
+        )
 
 
 def runs_ptx(arch: str, capability: tuple[int, int]) -> bool:

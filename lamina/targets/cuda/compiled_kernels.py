@@ -136,14 +136,20 @@ def _function(device: CudaDevice, library: Library, facts: KernelFacts) -> Any:
 
 
 def _check_fits(device: CudaDevice, facts: KernelFacts) -> None:
+    own = architecture(device.capability)
     needs = (
-        ("threads a block", facts.threads, device.most_threads),
-        ("bytes of shared memory a block", facts.shared_bytes, device.most_shared),
+        ("threads a block", facts.threads, device.most_threads, ""),
+        (
+            "bytes of shared memory a block",
+            facts.shared_bytes,
+            device.most_shared,
+            f": compile it with arch={own}",
+        ),
     )
-    for what, number, most in needs:
+    for what, number, most, instead in needs:
         if number > most:
             raise TargetUnavailable(
-                f"kernel {facts.name} needs {number} {what}, {device.name} has {most}"
+                f"kernel {facts.name} needs {number} {what}, {device.name} has {most}{instead}"
             )
 
 

@@ -31,7 +31,7 @@ def emit_artifact(name: str, module: ModuleOp, arch: str) -> Artifact:
     With the linker's wheel there is machine code too, and the facts tell what each kernel takes.
     """
     nodes = NodeTable()
-    codes = emit_each(module, lambda kernel: emit_kernel(kernel, nodes))
+    codes = emit_each(module, lambda kernel: emit_kernel(kernel, nodes, arch))
     plan = replace(encode_plan(module, 0, ()), nodes=tuple(nodes.names))
     kernels = [KernelFacts(code.name, code.threads, code.shared_bytes) for code in codes]
     ptx = to_ptx([code.text for code in codes], arch).encode()

@@ -10,9 +10,10 @@ from xdsl.ir import Operation, SSAValue
 from lamina.dialects import simt, tile
 from lamina.errors import LoweringError
 from lamina.targets.cuda import rules_arith, rules_simt
-from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
+from lamina.targets.cuda.architectures import most_shared
 from lamina.targets.cuda.elements import element
 from lamina.targets.cuda.printer import Memory, NodeTable, Printer, Rule
+from lamina.targets.cuda.shared_layout import SharedLayout
 from lamina.targets.plans.layouts import layout
 
 RULES: Final[dict[type[Operation], Rule]] = {**rules_arith.RULES, **rules_simt.RULES}
@@ -22,6 +23,9 @@ ACCEPTS: Final = frozenset({simt.KernelOp.name, *(op.name for op in RULES)})
 """The operations that can be printed."""
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
+
+NEWEST: Final = "sm_100"
+"""An architecture that has as much of everything as any."""
 
 WARP: Final = 32
 """Threads that exchange values by shuffles, at most."""
@@ -33,7 +37,8 @@ class KernelCode:
 
     The memrefs are pointers; the 64-bit words are, memref after memref, its dynamic extents and
     strides, then the kernel's indices; `error` points to the step's error word. A block has
-    `threads` threads and takes `shared_bytes` of shared memory, declared in the text.
+    `threads` threads and takes `shared_bytes` of shared memory: declared in the text, or given at
+    the launch where they are more than can be.
     """
 
     name: str
@@ -42,19 +47,23 @@ class KernelCode:
     shared_bytes: int
 
 
-def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable) -> KernelCode:
-    """Return the LLVM IR of `kernel`; LoweringError names an operation that has no rule."""
+def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable, arch: str = NEWEST) -> KernelCode:
+    """Return the LLVM IR of `kernel`; LoweringError names an operation that has no rule.
+
+    LoweringError where a block takes more shared memory than one of `arch` may be given.
+    """
     name = kernel.sym_name.data
     if kernel.subgroup.value.data > WARP:
         raise LoweringError(
             f"cuda has subgroups of {WARP}, not {kernel.subgroup.value.data} (in kernel {name})"
         )
-    if kernel.workgroup_bytes > STATIC_SHARED:
+    shared, most = SharedLayout.of(kernel), most_shared(arch)
+    if shared.bytes > most:
         raise LoweringError(
-            f"cuda has {STATIC_SHARED} bytes for the threads of a block, not the "
-            f"{kernel.workgroup_bytes} of kernel {name}"
+            f"{arch} has {most} bytes for the threads of a block, not the {shared.bytes} of "
+            f"kernel {name}"
         )
-    p = Printer(name, RULES, nodes)
+    p = Printer(name, RULES, nodes, shared)
     try:
         parameters = [*_memrefs(p, kernel), f"ptr addrspace({rules_simt.GLOBAL}) %error"]
         p.block(kernel.body.block)
@@ -63,6 +72,7 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable) -> KernelCode:
     threads = kernel.threads.value.data
     text = [
         f'target triple = "{TRIPLE}"',
+        *shared.piece(name),
         *p.globals,
         *p.declarations.values(),
         f'define ptx_kernel void @"{name}"({", ".join(parameters)}) #0 {{',
@@ -73,7 +83,7 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable) -> KernelCode:
         "attributes #1 = { convergent nounwind }",
         "",
     ]
-    return KernelCode(name, "\n".join(text), threads, kernel.workgroup_bytes)
+    return KernelCode(name, "\n".join(text), threads, shared.bytes)
 
 
 def _memrefs(p: Printer, kernel: simt.KernelOp) -> list[str]:

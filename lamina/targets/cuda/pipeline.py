@@ -6,7 +6,6 @@ from typing import Final
 
 from xdsl.passes import ModulePass
 
-from lamina.errors import InputError
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.choose_variants import ChooseVariantsPass
@@ -14,8 +13,7 @@ from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
-from lamina.targets.cuda.architectures import ARCHITECTURES
-from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
+from lamina.targets.cuda.architectures import most_shared
 from lamina.targets.plans.pages import check_pages
 
 THREADS: Final = 128
@@ -40,15 +38,12 @@ def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
     `kv` is the element type of the pages of keys and values, `arch` what the code is for, and
     `fallback` says what becomes of what has no kernel. Raises InputError for another value.
     """
-    if arch not in ARCHITECTURES:
-        raise InputError(
-            f"the target cuda, option arch: expected {', '.join(ARCHITECTURES)}, got {arch!r}"
-        )
+    memory = most_shared(arch)
     check_pages("cuda", kv)
     layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=arch in WARPGROUPS)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
     schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS, threads=THREADS)
-    threads = LowerTilesPass(THREADS, SUBGROUP, STATIC_SHARED, narrow=True, stages=STAGES)
+    threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "groups": (ChooseVariantsPass((1,)), schedule),

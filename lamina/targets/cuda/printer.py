@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.errors import LoweringError
 from lamina.targets.cuda.elements import Element, count_of, element, llvm_type
+from lamina.targets.cuda.shared_layout import SharedLayout
 from lamina.targets.plans.nodes import NodeTable
 
 Rule = Callable[["Printer", Any], None]
@@ -32,13 +33,18 @@ class Printer:
     """Lines so far, the names of values, the memories, and the functions that are called."""
 
     def __init__(
-        self, kernel: str, rules: Mapping[type[Operation], Rule], nodes: NodeTable
+        self,
+        kernel: str,
+        rules: Mapping[type[Operation], Rule],
+        nodes: NodeTable,
+        shared: SharedLayout,
     ) -> None:
         self.kernel = kernel
         self.lines: list[str] = ["entry:"]
         self.globals: list[str] = []
         self.declarations: dict[str, str] = {}
         self.memories: dict[SSAValue, Memory] = {}
+        self.shared = shared
         self.nodes = nodes
         self.label = "entry"
         self._rules = rules

@@ -9,8 +9,8 @@ from typing import Final
 
 import llvmlite.binding as llvm
 
-from lamina.errors import InputError, LoweringError
-from lamina.targets.cuda.architectures import ARCHITECTURES
+from lamina.errors import LoweringError
+from lamina.targets.cuda.architectures import check_architecture
 from lamina.targets.cuda.nvvm import TRIPLE
 
 INTRINSICS: Final = (
@@ -59,10 +59,7 @@ def to_ptx(texts: Sequence[str], arch: str) -> str:
 
 @lru_cache
 def _machine(arch: str) -> llvm.TargetMachine:
-    if arch not in ARCHITECTURES:
-        raise InputError(
-            f"the target cuda, option arch: expected {', '.join(ARCHITECTURES)}, got {arch!r}"
-        )
+    check_architecture(arch)
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(TRIPLE)

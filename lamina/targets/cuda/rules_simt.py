@@ -12,11 +12,12 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.dialects.tile import values
+from lamina.targets.cuda import shared_layout
 from lamina.targets.cuda.elements import count_of, element, literal, llvm_type, zero
 from lamina.targets.cuda.printer import Memory, Printer, Rule
 from lamina.targets.cuda.rules_arith import suffix
 
-GLOBAL, SHARED = 1, 3
+GLOBAL, SHARED = 1, shared_layout.SPACE
 """Address spaces."""
 
 ERROR: Final = "%error"
@@ -43,11 +44,9 @@ def _thread_id(p: Printer, op: simt.ThreadIdOp) -> None:
 
 def _memory(p: Printer, op: simt.MemoryOp) -> None:
     kind, size = element(op.y.type), prod(cast("MemRefType[Any]", op.y.type).get_shape())
-    name = f'@"{p.kernel}.shared{len(p.globals)}"'
-    p.globals.append(
-        f"{name} = internal addrspace({SHARED}) global [{size} x {kind.memory}] undef, align 16"
-    )
-    p.memories[op.y] = Memory(name, SHARED, kind)
+    if declared := p.shared.declared(p.kernel, op.y, size, kind.memory):
+        p.globals.append(declared)
+    p.memories[op.y] = Memory(p.shared.pointer(p.kernel, op.y), SHARED, kind)
 
 
 def _extent(p: Printer, op: simt.ExtentOp) -> None:
