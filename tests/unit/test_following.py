@@ -39,9 +39,9 @@ def kernel_of(module: ModuleOp) -> tile.KernelOp:
     return build_kernel(next(op for op in module.ops if isinstance(op, nn.GroupOp)), "g")
 
 
-def asked(kind: str, rows: int) -> list[tuple[int, ...]]:
+def asked(kind: str, rows: int, columns: int = 32) -> list[tuple[int, ...]]:
     """The program, the argument's rank, and where the first element lies, of each hint."""
-    module = product(kind, m=ROWS, n=32, r=16, k=STEP)
+    module = product(kind, m=ROWS, n=columns, r=16, k=STEP)
     found: list[tuple[int, ...]] = []
 
     def note(run: Any, op: tile.PrefetchOp, args: tuple[Any, ...]) -> tuple[()]:
@@ -70,6 +70,10 @@ def test_each_line_of_the_next_chosenbut_its_first_is_asked_for_once() -> None:
 def test_a_block_asks_for_the_rows_of_the_next() -> None:
     hints = {hint[4:] for hint in asked("f32", 12) if hint[:3] == (0, 1, 0) and hint[3] == 2}
     assert hints == {(row, k) for row in range(8, 12) for k in range(0, DEPTH, 16)}
+
+
+def test_a_tile_of_all_columns_asks_for_rows_alone() -> None:
+    assert {hint[3] for hint in asked("f32", 12, PANELS * 16)} == {2}
 
 
 def test_a_step_asks_for_no_more_lines_than_can_be_under_way() -> None:

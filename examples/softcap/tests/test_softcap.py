@@ -85,7 +85,7 @@ def test_the_tile_rule_takes_fewer_operations_than_the_decomposition(
     ruled = size(lower(module, "cpu"))
     without = {kind: rule for kind, rule in manager.tile_rules().items() if kind is not SoftcapOp}
     monkeypatch.setattr(KNOWN, "tile_rules", lambda: without)
-    assert ruled < 0.9 * size(lower(module, "cpu"))
+    assert ruled < 0.8 * size(lower(module, "cpu"))
 
 
 def test_its_text_comes_back() -> None:

@@ -292,13 +292,13 @@ class _Builder:
             return []
         blocks, depth = self.shape.rows.ceildiv(self.rows), self.shape.depth
         following = Following(self.tiles, self.block, blocks, self.rows, depth, steps)
-        weight = op.b.owner.x if isinstance(op.b.owner, nn.CastOp) else op.b
-        after = self.emit.plus(at.start, self.count * self.fit.band)
-        memrefs = self.tiles.memrefs
-        return [
-            following.weights(memrefs[weight], Span(after, at.size, inside=True)),
-            following.left(memrefs[op.a]),
-        ]
+        memrefs, ahead = self.tiles.memrefs, self.count * self.fit.band
+        lines = [following.left(memrefs[op.a])]
+        if ahead < self.shape.tiles:
+            weight = op.b.owner.x if isinstance(op.b.owner, nn.CastOp) else op.b
+            panels = Span(self.emit.plus(at.start, ahead), at.size, inside=True)
+            lines.insert(0, following.weights(memrefs[weight], panels))
+        return lines
 
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:
         """The right operand for some columns of K: `[j, size, 16]` f32."""
