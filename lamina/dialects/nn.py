@@ -650,7 +650,10 @@ class ReduceOp(_Map):
 
 @irdl_op_definition
 class ScanOp(_Map):
-    """`y[…, i, …] = kind(x[…, 0..i, …])` along `dim`: add, mul, max or min."""
+    """`y[…, i, …] = kind(x[…, 0..i, …])` along `dim`: add, mul, max or min.
+
+    With `exclusive` without element i (of none: the neutral one), with `reverse` from the end.
+    """
 
     name = "nn.scan"
 
@@ -667,15 +670,37 @@ class ScanOp(_Map):
 class SortOp(IRDLOperation):
     """`x` in ascending (or `descending`) order along `dim`, stable, with positions; NaN last.
 
-    With `k`, only the first k: top-k is a descending sort of k.
+    With `k`, an extent, only the first k: top-k is a descending sort of k.
+
+    %y, %p = nn.sort %x {dim = 0 : i64, k = "K"} : (tensor<9xf32>)
+             -> (tensor<?xf32, #nn.dims<["K"]>>, tensor<?xi32, #nn.dims<["K"]>>)
     """
 
     name = "nn.sort"
+    exclusive = opt_prop_def(UnitAttr)
+    reverse = opt_prop_def(UnitAttr)
+
+    def __init__(
+        self,
+        x: SSAValue,
+        kind: str,
+        dim: int,
+        *,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> None:
+        properties: dict[str, Attribute] = {
+            "kind": StringAttr(kind),
+            "dim": IntegerAttr(dim, 64),
+        }
+        properties |= {"exclusive": UnitAttr()} if exclusive else {}
+        properties |= {"reverse": UnitAttr()} if reverse else {}
+        super().__init__(operands=[x], properties=properties, result_types=[x.type])
 
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     descending = opt_prop_def(UnitAttr)
-    k = opt_prop_def(IntegerAttr)
+    k = opt_prop_def(IntegerAttr | StringAttr)
     y = result_def(TensorType)
     position = result_def(TensorType)
 
@@ -686,8 +711,8 @@ class SortOp(IRDLOperation):
     def verify_(self) -> None:
         """Check shapes."""
         shape = list(extents(self.x.type))
-        if self.k is not None:
-            shape[self.dim.value.data] = Dim.of(self.k.value.data)
+        if self.kept is not None:
+            shape[self.dim.value.data] = self.kept
         require(self.y.type == tensor(element(self.x), shape), f"result is {self.y.type}")
         require(self.position.type == tensor(i32, shape), f"positions are {self.position.type}")
 
@@ -698,6 +723,28 @@ class DotGeneralOp(IRDLOperation):
 
     Result dimensions: batch, the rest of `a`, the rest of `b`. Sums in f32 for f16 and bf16, in
     i32 for 8-bit integers. Contraction ascends in row order.
+    def __init__(
+        self, x: SSAValue, dim: int, k: Dim | int | None = None, *, descending: bool = False
+    ) -> None:
+        shape = list(extents(x.type))
+        properties: dict[str, Attribute] = {"dim": IntegerAttr(dim, 64)}
+        properties |= {"descending": UnitAttr()} if descending else {}
+        if k is not None:
+            shape[dim] = Dim.of(k)
+            properties["k"] = StringAttr(str(k)) if isinstance(k, Dim) else IntegerAttr(k, 64)
+        super().__init__(
+            operands=[x],
+            properties=properties,
+            result_types=[tensor(element(x), shape), tensor(i32, shape)],
+        )
+
+    @property
+    def kept(self) -> Dim | None:
+        """How many elements are kept, None for all."""
+        if isinstance(self.k, StringAttr):
+            return parse_dim(self.k.data)
+        return None if self.k is None else Dim.of(cast("IntegerAttr[Any]", self.k).value.data)
+
 
     %y = nn.dot_general %x, %w {contract = [[1, 1]]}
          : (tensor<?x8xf32, #nn.dims<["T"]>>, tensor<4x8xf32>) -> tensor<?x4xf32, #nn.dims<["T"]>>

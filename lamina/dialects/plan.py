@@ -54,7 +54,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim, product
 from lamina.dialects.requirements import require
-from lamina.dialects.tensors import extents, tensor
+from lamina.dialects.tensors import extents, signless, tensor
 from lamina.dialects.tile import ACCESSES, ints, values
 
 ALIGNMENT = 64
@@ -82,7 +82,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     @property
     def memref(self) -> MemRefType[Any]:
         """The kernel argument that such a buffer is passed as."""
-        return MemRefType(self.tensor.get_element_type(), self.tensor.get_shape())
+        return MemRefType(signless(self.tensor.get_element_type()), self.tensor.get_shape())
 
     @property
     def bytes(self) -> Dim:

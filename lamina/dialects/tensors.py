@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import Dim, parse_dim
+
+ui8, ui16, ui32, ui64 = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 16, 32, 64))
+"""The element types of whole numbers from 0 on; kernels have them without a sign."""
 
 DYNAMIC = DYNAMIC_INDEX
 """How the builtin tensor and memref types spell an extent of `?`."""
@@ -58,3 +68,18 @@ def extents(type: Attribute) -> tuple[Dim, ...]:
         raise VerifyException(f"{kind}: every `?` needs its entry in #nn.dims")
     rest = iter(names)
     return tuple(parse_dim(next(rest).data) if s == DYNAMIC else Dim.of(s) for s in shape)
+
+
+def is_unsigned(element: Attribute) -> bool:
+    """Whether an element type has whole numbers from 0 on: `ui8`, `ui16`, `ui32` or `ui64`."""
+    return (
+        isinstance(element, IntegerType)
+        and cast("IntegerType[Any, Any]", element).signedness.data == Signedness.UNSIGNED
+    )
+
+
+def signless(element: Attribute) -> Attribute:
+    """Return the type by which kernels hold an element: that of as many bits, without a sign."""
+    if not is_unsigned(element):
+        return element
+    return IntegerType(cast("IntegerType[Any, Any]", element).width.data)

@@ -208,6 +208,10 @@ NUMPY: dict[str, str] = {
     "i16": "int16",
     "i32": "int32",
     "i64": "int64",
+    "ui8": "uint8",
+    "ui16": "uint16",
+    "ui32": "uint32",
+    "ui64": "uint64",
     "bf16": "bfloat16",
 }
 """How NumPy (with ml_dtypes) spells each element type."""

@@ -97,7 +97,7 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
         with np.errstate(all="ignore"):
             return np.array([*_FINITE, *_SPECIAL]).astype(dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return np.array([0, 1, -1, 2, 7, low, high, low + 1, high // 2]).astype(dtype)
+    return np.array([0, 1, 2, 7, low, high, low + 1, high // 2, -1 if low else high - 1], dtype)
 
 
 def _either(rng: np.random.Generator, x: Array, extremes: Array) -> Array:

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim, product
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, is_unsigned
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import chunk_of, over_row
@@ -85,7 +85,8 @@ class _Builder:
         return tuple(where[d] for d in sorted(where)), free
 
     def _tile(self, value: SSAValue, index: Index) -> SSAValue:
-        x = self.emit.cast(self.tiles.tile_of(value, index), self.element)
+        unsigned = is_unsigned(nn.element(value))
+        x = self.emit.cast(self.tiles.tile_of(value, index), self.element, unsigned=unsigned)
         return self.emit.reshape(x, [self.width])
 
     def _step(self, a: SSAValue, b: SSAValue, acc: SSAValue) -> SSAValue:

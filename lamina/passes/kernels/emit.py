@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from lamina.dialects import tile
 from lamina.dialects.dims import Atom, Dim
+from lamina.dialects.tensors import signless
 from lamina.passes.formulas.exponentials import NONPOSITIVE
 
 Body = Callable[..., Sequence[SSAValue]]
@@ -82,8 +83,9 @@ class Emit:
 
     def scalar(self, value: float, kind: Attribute = f32) -> SSAValue:
         """Return a scalar constant of a float or integer type."""
+        kind = signless(kind)
         if isinstance(kind, IntegerType):
-            number = IntegerAttr(int(value), cast("IntegerType[Any]", kind))
+            number = IntegerAttr(_wrapped(value, kind), cast("IntegerType[Any]", kind))
             return self._constant(number, f"{kind} {value}")
         if isinstance(kind, IndexType):
             return self.index(int(value))
@@ -91,12 +93,13 @@ class Emit:
 
     def full(self, value: float, kind: Attribute, shape: Sequence[int]) -> SSAValue:
         """Return a vector with one value everywhere; for shape (), the scalar."""
+        kind = signless(kind)
         # Text has infinities and long floats as bits, which a vector reads as numbers.
         apart = not isfinite(value) or (isinstance(kind, AnyFloat) and abs(value) >= _LONG)
         if not shape or isinstance(kind, IndexType) or apart:
             scalar = self.scalar(value, kind)
             return self._splat(scalar, shape) if shape else scalar
-        item = int(value) if isinstance(kind, IntegerType) else float(value)
+        item = _wrapped(value, kind) if isinstance(kind, IntegerType) else float(value)
         type: Any = VectorType(cast("Any", kind), list(shape))
         dense = DenseIntOrFPElementsAttr.from_list(type, [item])
         return self._constant(dense, f"{kind} {value!r} {tuple(shape)}")
@@ -192,6 +195,7 @@ class Emit:
 
     def cast(self, x: SSAValue, kind: Attribute, *, unsigned: bool = False) -> SSAValue:
         """Return `x` with elements of another type; the same type is free."""
+        kind = signless(kind)
         if tile.element_of(x.type) == kind:
             return x
         return self.add(tile.CastOp(x, kind, unsigned=unsigned))
@@ -255,3 +259,9 @@ class Emit:
     def less(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Return `a < b` of indices as i1."""
         return self.add(tile.CompareOp("lt", a, b))
+
+
+def _wrapped(value: float, kind: Attribute) -> int:
+    """Return a whole number as the signed one that has its bits."""
+    number, bits = int(value), cast("IntegerType[Any, Any]", kind).width.data
+    return number - (1 << bits) if bits > 1 and number >= 1 << bits - 1 else number

@@ -17,6 +17,7 @@ from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.rows import COMBINE, accumulator, neutral
+from lamina.passes.kernels.signs import extremes
 
 UNSEEN = 2**31 - 1
 """The position of an extreme before there was one."""
@@ -49,17 +50,19 @@ class Fold:
         self, carried: Sequence[SSAValue], x: SSAValue, place: SSAValue, valid: SSAValue | None
     ) -> list[SSAValue]:
         """Take in `x` [width], whose first place is `place`; lanes that are not `valid` stay."""
+        x = extremes(self.emit, x, self.kind, self.element)
         if valid is not None:
             x = self.emit.add(tile.SelectOp(valid, x, self._neutral()))
         return [self._combined(carried[0], x)]
 
     def across(self, carried: Sequence[SSAValue]) -> SSAValue:
         """Return the result of all lanes: [1]."""
-        return self._together(carried[0], self.kind)
+        found = self._together(carried[0], self.kind)
+        return extremes(self.emit, found, self.kind, self.element)
 
     def apart(self, carried: Sequence[SSAValue]) -> SSAValue:
         """Return the result of each lane: [width]."""
-        return carried[0]
+        return extremes(self.emit, carried[0], self.kind, self.element)
 
     def _combined(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.emit.binary(COMBINE[self.kind][isinstance(self.element, IntegerType)], a, b)
@@ -83,6 +86,7 @@ class Extreme(Fold):
     ) -> list[SSAValue]:
         """Keep what is better than before, and its position."""
         best, where = carried
+        x = extremes(self.emit, x, self.kind, self.element)
         takes = self._compare("gt" if self.kind == "max" else "lt", x, best)
         if not isinstance(self.element, IntegerType):
             is_first = self._and(self._compare("ne", x, x), self._compare("eq", best, best))

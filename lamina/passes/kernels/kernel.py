@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from lamina.dialects import cache, nn, quant, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, signless
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.in_place import find_in_place
@@ -207,7 +207,7 @@ def divided(tiles: Tiles, x: SSAValue, by: int, count: int) -> tuple[Rows, Rows]
 def memref_type(type: Attribute) -> MemRefType[Any]:
     """Return the memref that stands for a tensor or a page pool."""
     storage = type.storage if isinstance(type, PagesType) else cast("TensorType[Any]", type)
-    return MemRefType(storage.get_element_type(), storage.get_shape())
+    return MemRefType(signless(storage.get_element_type()), storage.get_shape())
 
 
 def _write_of(value: SSAValue) -> cache.WriteOp:

@@ -20,12 +20,13 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, is_unsigned
 from lamina.errors import LoweringError
 from lamina.passes.decompose_math import FORMULAS
 from lamina.passes.formulas import activations, exponentials
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
+from lamina.passes.kernels import signs
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, check_rows, rule, source_of, split_span
 
@@ -107,7 +108,8 @@ def _integer_unary(tiles: Tiles, op: Operation, x: SSAValue) -> SSAValue:
     if isinstance(op, nn.NegOp):
         return negative
     if isinstance(op, nn.AbsOp):
-        return emit.binary(arith.MaxSIOp, x, negative)
+        unsigned = is_unsigned(nn.element(op.x))
+        return x if unsigned else emit.binary(arith.MaxSIOp, x, negative)
     raise LoweringError(f"{op.name} of integers has no tile rule")
 
 
@@ -118,13 +120,14 @@ def _binary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     kind = on_floats if isinstance(tile.element_of(a.type), AnyFloat) else on_integers
     if kind is None:
         raise LoweringError(f"{op.name} of {tile.element_of(a.type)} has no tile rule")
-    return tiles.emit.binary(_known(kind, a), a, b)
+    return tiles.emit.binary(signs.on(_known(kind, a), nn.element(op.operands[0])), a, b)
 
 
 @rule(nn.CompareOp)
 def _compare(tiles: Tiles, op: nn.CompareOp, index: Index, _: SSAValue) -> SSAValue:
     a, b = tiles.tile_of(op.a, index), tiles.tile_of(op.b, index)
-    return tiles.emit.add(tile.CompareOp(op.kind.data, a, b))
+    unsigned = is_unsigned(nn.element(op.a))
+    return tiles.emit.add(tile.CompareOp(op.kind.data, a, b, unsigned=unsigned))
 
 
 @rule(nn.SelectOp)
@@ -139,7 +142,8 @@ def _cast(tiles: Tiles, op: nn.CastOp, index: Index, _: SSAValue) -> SSAValue:
     from_float = isinstance(tile.element_of(x.type), AnyFloat)
     if from_float and not isinstance(to, AnyFloat):
         x = tiles.emit.add(math.TruncOp(x))
-    return tiles.emit.cast(x, to)
+    whole = to if from_float else nn.element(op.x)
+    return tiles.emit.cast(x, to, unsigned=is_unsigned(whole))
 
 
 @rule(nn.ConstantOp)

@@ -18,6 +18,7 @@ from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
+from lamina.passes.kernels.signs import extremes
 from lamina.passes.kernels.subscripts import Index, Span, sizes
 from lamina.passes.kernels.tiles import Tiles, rule
 
@@ -74,10 +75,10 @@ def chunk_of(extent: Dim, widest: int) -> int:
 
 
 def neutral(kind: str, element: object) -> float:
-    """Return the value that leaves a reduction of `kind` as it is."""
+    """Return the value that leaves a reduction of `kind` as it is; of unsigned ones, `ordered`."""
     if not isinstance(element, IntegerType):
         return NEUTRAL[kind][0]
-    bits = cast("IntegerType[Any]", element).width.data
+    bits = cast("IntegerType[Any, Any]", element).width.data
     extremes = {"max": -(2 ** (bits - 1)), "min": 2 ** (bits - 1) - 1}
     return extremes.get(kind, NEUTRAL[kind][1])
 
@@ -139,13 +140,14 @@ def fold_row(
     usual = COMBINE[kind][isinstance(element, IntegerType)]
 
     def body(span: Span, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        x = emit.reshape(value(span), [chunk])
+        x = extremes(emit, emit.reshape(value(span), [chunk]), kind, element)
         if not span.inside:
             x = emit.add(tile.SelectOp(valid(tiles, span, extent), x, start))
         return [combine(carried[0], x) if combine else emit.binary(usual, carried[0], x)]
 
     (lanes,) = over_row(tiles, extent, chunk, body, [start])
-    return emit.broadcast(emit.reduce(lanes, kind, [0]), [], [1])
+    found = emit.broadcast(emit.reduce(lanes, kind, [0]), [], [1])
+    return extremes(emit, found, kind, element)
 
 
 def valid(tiles: Tiles, span: Span, extent: Dim) -> SSAValue:

@@ -14,6 +14,7 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import COMBINE, chunk_of
+from lamina.passes.kernels.signs import on
 from lamina.passes.kernels.subscripts import Index, Span
 
 
@@ -73,5 +74,5 @@ class _Builder:
         if kind != "set":
             integer = isinstance(nn.element(self.op.x), IntegerType)
             old = self.tiles.load(self.y, index)
-            new = emit.binary(COMBINE[kind][integer], old, new)
+            new = emit.binary(on(COMBINE[kind][integer], nn.element(self.op.x)), old, new)
         self.tiles.store(new, self.y, index)

@@ -14,19 +14,19 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import product
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, is_unsigned
 from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
-from lamina.passes.kernels.rows import chunk_of, over_row
+from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Index, Rows, Span
 
-LONGEST = 1024
-"""The longest row that is sorted this way."""
+LONGEST = 1 << 13
+"""The longest row that is sorted this way, if its length is known."""
 
 
 def build_sort(group: nn.GroupOp, name: str) -> tile.KernelOp:
-    """Build the kernel of a group that is one `nn.sort`: a program takes a row."""
+    """Build the kernel of a group that is one `nn.sort`: a program takes a chunk."""
     kernel = Kernel(group, name)
     (op,) = kernel.ops
     if not isinstance(op, nn.SortOp):
@@ -40,23 +40,21 @@ class _Builder:
         self.emit, self.tiles = kernel.emit, kernel.tiles
         self.shape, self.dim = extents(op.x.type), op.dim.value.data
         self.length = self.shape[self.dim]
-        if self.length.constant is None or self.length.constant > LONGEST:
+        if self.length.constant is not None and self.length.constant > LONGEST:
             raise LoweringError(f"a sort kernel takes at most {LONGEST} elements")
         self.width = chunk_of(self.length, WIDEST)
+        self.unsigned = is_unsigned(nn.element(op.x))
 
     def build(self) -> tile.KernelOp:
-        """Emit the count of each chunk of a row and close the kernel."""
+        """Emit the count of a chunk of a row and close the kernel."""
         kernel = self.kernel
         outer = tuple(n for d, n in enumerate(self.shape) if d != self.dim)
-        at = kernel.unravel(kernel.program(0), outer) if outer else []
+        at = kernel.unravel(kernel.program(1), outer) if outer else []
         lead = [Span(i, 1, inside=True) for i in at]
-
-        def part(span: Span, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            self._chunk(lead, span)
-            return []
-
-        over_row(self.tiles, self.length, self.width, part)
-        return kernel.finish([product(outer)])
+        whole = self.length.constant is not None and self.length.constant % self.width == 0
+        start = self.emit.times(kernel.program(0), self.width)
+        self._chunk(lead, Span(start, self.width, inside=whole))
+        return kernel.finish([self.length.ceildiv(self.width), product(outer)])
 
     def _chunk(self, lead: list[Span], span: Span) -> None:
         emit, wide = self.emit, [self.width]
@@ -88,7 +86,8 @@ class _Builder:
     def _precedes(self, a: SSAValue, b: SSAValue, earlier: SSAValue) -> SSAValue:
         """Return where `a` comes before `b`, ties by `earlier`; NaN comes last."""
         emit = self.emit
-        before = self._compare("gt" if self.op.descending is not None else "lt", a, b)
+        kind = "gt" if self.op.descending is not None else "lt"
+        before = emit.add(tile.CompareOp(kind, a, b, unsigned=self.unsigned))
         equal = self._compare("eq", a, b)
         if not isinstance(nn.element(self.op.x), IntegerType):
             a_is, b_is = self._compare("ne", a, a), self._compare("ne", b, b)

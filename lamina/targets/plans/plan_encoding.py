@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from lamina.dialects import plan
 from lamina.dialects.dims import Dim, parse_dim, product
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, signless
 from lamina.dialects.tile import WORK, WORKERS, AnyKernelOp, values
 from lamina.errors import LoweringError
 from lamina.targets.plans.expressions import Expressions
@@ -227,7 +227,7 @@ class _Encoder:
             fixed is None or dim == fixed
             for dim, fixed in zip(shape, expected.extents, strict=True)
         )
-        if not fits or _tensor(buffer.type).get_element_type() != element:
+        if not fits or signless(_tensor(buffer.type).get_element_type()) != element:
             raise LoweringError(
                 f"@{kernel.sym_name.data} takes {kind}, the plan gives {buffer.type}"
             )

@@ -76,10 +76,9 @@ def constant(attribute: Attribute, type: Attribute) -> Any:
 
 
 def _array(numbers: tuple[int, ...] | tuple[float, ...], dtype: np.dtype[Any]) -> Array:
-    if dtype.kind == "i":
-        bits = 8 * dtype.itemsize
-        wrapped = [(int(n) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1) for n in numbers]
-        return np.array(wrapped, dtype)
+    if dtype.kind in "iu":
+        bits, least = 8 * dtype.itemsize, np.iinfo(dtype).min
+        return np.array([(int(n) - least) % (1 << bits) + least for n in numbers], dtype)
     return np.array(numbers, dtype)
 
 

@@ -92,15 +92,20 @@ def arrays_of(kernel: AnyKernelOp, memrefs: Sequence[Array]) -> list[Array]:
         fits = len(expected) == array.ndim and all(
             e in (DYNAMIC, size) for e, size in zip(expected, array.shape, strict=True)
         )
-        if not fits or array.dtype != dtype_of(kind):
+        if not fits or _signless(array.dtype) != dtype_of(kind):
             raise InputError(
                 f"argument {n} of kernel {_name(kernel)} is {kind}, "
                 f"got {array.dtype} of shape {array.shape}"
             )
-        view = array.view()
+        view = array.view(_signless(array.dtype))
         view.flags.writeable = array.flags.writeable and kernel.access.data[n].data != "read"
         arguments.append(view)
     return arguments
+
+
+def _signless(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype by which kernels hold elements."""
+    return np.dtype(f"i{dtype.itemsize}") if dtype.kind == "u" else dtype
 
 
 def indices_of(kernel: AnyKernelOp, values: Mapping[str, int]) -> list[Any]:

@@ -62,8 +62,18 @@ def _neutral(kind: str, dtype: np.dtype[Any]) -> Any:
 
 
 def _scan(run: Interpreter, op: nn.ScanOp, args: Args) -> tuple[Any]:
-    (x,) = args
-    return (_FOLDS[op.kind.data].accumulate(x, op.dim.value.data, dtype=x.dtype),)
+    kind, dim, (x,) = op.kind.data, op.dim.value.data, args
+    x = np.flip(x, dim) if op.reverse is not None else x
+    y = _FOLDS[kind].accumulate(x, dim, dtype=x.dtype)
+    if op.exclusive is not None and x.shape[dim]:
+        first = np.full_like(np.take(y, [0], dim), _unit(kind, x.dtype))
+        y = np.concatenate([first, np.take(y, range(x.shape[dim] - 1), dim)], dim)
+    return (np.flip(y, dim) if op.reverse is not None else y,)
+
+
+def _unit(kind: str, dtype: np.dtype[Any]) -> Any:
+    """Return what leaves an operation of `kind` as it is."""
+    return _neutral(kind, dtype) if kind in ("max", "min") else dtype.type(kind == "mul")
 
 
 def _sort(run: Interpreter, op: nn.SortOp, args: Args) -> tuple[Any, Any]:
@@ -72,8 +82,8 @@ def _sort(run: Interpreter, op: nn.SortOp, args: Args) -> tuple[Any, Any]:
     if op.descending is not None:
         key = -key if is_float(key.dtype) else ~key
     position = np.argsort(key, axis=dim, kind="stable")
-    if op.k is not None:
-        position = np.take(position, range(op.k.value.data), dim)
+    if op.kept is not None:
+        position = np.take(position, range(op.kept.evaluate(run.extents)), dim)
     return np.take_along_axis(x, position, dim), position.astype(np.int32)
 
 
@@ -91,7 +101,7 @@ def _dot_general(run: Interpreter, op: nn.DotGeneralOp, args: Args) -> tuple[Any
     rows, columns = a.reshape(prod(stays), m, depth), b.reshape(prod(stays), n, depth)
     y = np.matmul(rows, columns.swapaxes(1, 2)).reshape(run.shape(op.y.type))
     dtype = dtype_of(op.y.type)
-    return (y.astype(np.int64).astype(dtype) if dtype.kind == "i" else y.astype(dtype),)
+    return (y.astype(np.int64).astype(dtype) if dtype.kind in "iu" else y.astype(dtype),)
 
 
 def _wide(x: Array) -> Array:

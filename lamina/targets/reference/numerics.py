@@ -80,8 +80,8 @@ def cast(x: Any, dtype: np.dtype[Any], *, no_sign: bool = False) -> Any:
     if is_float(x.dtype):
         return _from_float(x, dtype, no_sign)
     if is_float(dtype):
-        number = (unsigned(x) if no_sign else x).astype(F64)
-        return narrow(number, dtype)
+        number = unsigned(x) if no_sign else x
+        return number.astype(dtype) if dtype == F32 else narrow(number.astype(F64), dtype)
     if dtype == np.bool_:
         return (x & x.dtype.type(1)).astype(np.bool_)
     return (unsigned(x) if no_sign else x).astype(dtype)

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, i1, i8, i16, i3
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
+from lamina.dialects.tensors import ui8, ui16, ui32, ui64
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
 from lamina.testing.values import angles, edges, exponents, normal
@@ -20,6 +21,7 @@ NARROW: tuple[Attribute, ...] = (f32, f16, bf16)
 FLOATS: tuple[Attribute, ...] = (*NARROW, f64)
 INTEGERS: tuple[Attribute, ...] = (i8, i16, i32, i64)
 ALL: tuple[Attribute, ...] = (*FLOATS, i1, *INTEGERS)
+UNSIGNED: tuple[Attribute, ...] = (ui8, ui16, ui32, ui64)
 
 EXACT: tuple[Unary, ...] = (nn.AbsOp, nn.NegOp, nn.ReluOp)
 """Operations of one operand, a number of any type."""
@@ -54,7 +56,7 @@ ARITHMETIC: tuple[Binary, ...] = (
 BITWISE: tuple[Binary, ...] = (nn.AndOp, nn.OrOp, nn.XorOp)
 SHIFTS: tuple[Binary, ...] = (nn.ShlOp, nn.ShrOp)
 
-UNSIGNED = ("relu", "max", "min")
+EITHER_ZERO = ("relu", "max", "min")
 """Operations whose zero may have either sign, if they are given zeros of both."""
 
 ACTIVATION_ERROR = 1e-6
@@ -66,11 +68,12 @@ def cases() -> Iterator[Case]:
     for kind in FLOATS:
         yield Case(f"functions-{kind}", partial(_functions, kind))
         yield Case(f"arithmetic-{kind}", partial(_floats, kind))
-    for kind in INTEGERS:
+    for kind in (*INTEGERS, ui8, ui64):
         yield Case(f"arithmetic-{kind}", partial(_integers, kind))
     yield Case("logic-i1", _logic)
     for kind in ALL:
         yield Case(f"casts-{kind}", partial(_casts, kind))
+    yield Case("casts-unsigned", _unsigned_casts)
 
 
 def _functions(kind: Attribute, sheet: Sheet) -> None:
@@ -100,7 +103,7 @@ def _floats(kind: Attribute, sheet: Sheet) -> None:
 
 def _exact(sheet: Sheet, op: Operation) -> None:
     name = _name(op)
-    sheet.compute(name, op, rtol=0.0, signed=name not in UNSIGNED)
+    sheet.compute(name, op, rtol=0.0, signed=name not in EITHER_ZERO)
 
 
 def _integers(kind: Attribute, sheet: Sheet) -> None:
@@ -143,3 +146,12 @@ def _casts(kind: Attribute, sheet: Sheet) -> None:
     if isinstance(kind, AnyFloat):
         wide = sheet.add(nn.CastOp(x, i32))
         sheet.compute("there_and_back", nn.CastOp(wide, kind), rtol=0.0)
+
+
+def _unsigned_casts(sheet: Sheet) -> None:
+    given = {k: sheet.given(f"x_{k}", k, ["N"], edges) for k in (f32, bf16, f64, i8, i64)}
+    given |= {k: sheet.given(f"x_{k}", k, ["N"], edges) for k in UNSIGNED}
+    for kind, x in given.items():
+        for to in (*UNSIGNED, f32, f16, i32, i64):
+            if to != kind and (kind in UNSIGNED or to in UNSIGNED):
+                sheet.compute(f"{kind}_to_{to}", nn.CastOp(x, to), rtol=0.0)

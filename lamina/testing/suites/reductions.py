@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from xdsl.dialects.builtin import (
-    IntegerAttr,
-    StringAttr,
-    UnitAttr,
     bf16,
     f16,
     f32,
@@ -16,12 +13,13 @@ from xdsl.dialects.builtin import (
     i1,
     i8,
     i32,
+    i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents, tensor
+from lamina.dialects.tensors import ui8, ui64
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
 from lamina.testing.values import always, distinct, edges, gaps, near, normal, unit
@@ -41,7 +39,7 @@ def cases() -> Iterator[Case]:
     """Yield the cases of reductions, of what is made of them, and of order."""
     for kind in (f32, f64, f16, bf16):
         yield Case(f"reductions-{kind}", partial(_floats, kind), LONG)
-    for integer in (i8, i32):
+    for integer in (i8, i32, ui8, ui64):
         yield Case(f"reductions-{integer}", partial(_integers, integer), LONG)
     yield Case("reductions-i1", _logic, LONG)
     yield Case("axes", _axes, SHORT)
@@ -52,6 +50,7 @@ def cases() -> Iterator[Case]:
     yield Case("norms-f16", _half_norms, SHORT)
     yield Case("scans", _scans, SHORT)
     yield Case("orders", _orders, SHORT)
+    yield Case("orders-of-integers", _integer_orders, SHORT)
 
 
 def _floats(kind: Attribute, sheet: Sheet) -> None:
@@ -150,38 +149,39 @@ def _half_norms(sheet: Sheet) -> None:
 def _scans(sheet: Sheet) -> None:
     x = sheet.given("x", f32, ["N", 5], normal)
     numbers = sheet.given("numbers", i32, [5, "N"], edges)
-    sheet.compute("add_down", _scan(x, "add", 0), atol=SUM)
-    sheet.compute("max_across", _scan(x, "max", 1), rtol=0.0, signed=False)
-    sheet.compute("add_of_integers", _scan(numbers, "add", 1))
-
-
-def _scan(x: SSAValue, kind: str, dim: int) -> nn.ScanOp:
-    properties = {"kind": StringAttr(kind), "dim": IntegerAttr(dim, 64)}
-    return nn.ScanOp.create(operands=[x], properties=properties, result_types=[x.type])
+    bytes = sheet.given("bytes", ui8, [40, "N"], edges)
+    sheet.compute("add_down", nn.ScanOp(x, "add", 0), atol=SUM)
+    sheet.compute("max_across", nn.ScanOp(x, "max", 1), rtol=0.0, signed=False)
+    sheet.compute("add_of_integers", nn.ScanOp(numbers, "add", 1))
+    sheet.compute("max_of_unsigned", nn.ScanOp(bytes, "max", 1))
+    for dim in (0, 1):
+        ways = {"before": (True, False), "from_the_end": (False, True), "after": (True, True)}
+        for name, (exclusive, reverse) in ways.items():
+            op = nn.ScanOp(bytes, "add", dim, exclusive=exclusive, reverse=reverse)
+            sheet.compute(f"add_{name}_{dim}", op)
 
 
 def _orders(sheet: Sheet) -> None:
     x = sheet.given("x", f32, ["N", 9], distinct)
     down = sheet.given("down", i32, ["N", 3], normal)
-    for name, value, dim, descending, k in (
-        ("up", x, 1, False, None),
-        ("falling", x, 1, True, None),
-        ("top", x, 1, True, 4),
-        ("columns", down, 0, False, None),
-    ):
-        _sorted(sheet, name, value, dim, descending, k)
+    _sorted(sheet, "up", nn.SortOp(x, 1))
+    _sorted(sheet, "falling", nn.SortOp(x, 1, descending=True))
+    _sorted(sheet, "top", nn.SortOp(x, 1, 4, descending=True))
+    _sorted(sheet, "columns", nn.SortOp(down, 0))
+    _sorted(sheet, "half_of_columns", nn.SortOp(down, 0, N.ceildiv(2)))
 
 
-def _sorted(
-    sheet: Sheet, name: str, x: SSAValue, dim: int, descending: bool, k: int | None
-) -> None:
-    shape = list(extents(x.type))
-    properties: dict[str, Attribute] = {"dim": IntegerAttr(dim, 64)}
-    if descending:
-        properties["descending"] = UnitAttr()
-    if k is not None:
-        properties["k"], shape[dim] = IntegerAttr(k, 64), Dim.of(k)
-    types = [tensor(nn.element(x), shape), tensor(i32, shape)]
-    op = nn.SortOp.create(operands=[x], properties=properties, result_types=types)
+def _integer_orders(sheet: Sheet) -> None:
+    halves = sheet.given("halves", f16, [2, "N"], distinct)
+    _sorted(sheet, "halves", nn.SortOp(halves, 1, descending=True))
+    for kind in (ui8, i64, ui64):
+        x = sheet.given(f"x_{kind}", kind, ["N", 40], edges)
+        _sorted(sheet, f"up_{kind}", nn.SortOp(x, 1, 33))
+        _sorted(sheet, f"falling_{kind}", nn.SortOp(x, 0, descending=True))
+        for fold in ("argmax", "argmin"):
+            sheet.compute(f"{fold}_{kind}", nn.ReduceOp(x, fold, [1]))
+
+
+def _sorted(sheet: Sheet, name: str, op: nn.SortOp) -> None:
     sheet.compute(name, op, rtol=0.0)
     sheet.check(f"{name}_positions", op.position)
