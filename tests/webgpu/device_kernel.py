@@ -14,6 +14,7 @@ from lamina.targets.webgpu.compiled_kernels import compile_kernels, folded
 from lamina.targets.webgpu.device import Device
 from lamina.targets.webgpu.printer import NodeTable
 from lamina.targets.webgpu.wgsl import emit_kernel
+from lamina.targets.webgpu.windows import Window, bound
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,21 +40,21 @@ def run_on(
     words = [n for each in map(_words, kernel.memrefs, memrefs) for n in each]
     words += [values[symbol.data] for symbol in kernel.symbols]
     dispatch = Dispatch(0, (x, y, z), tuple((n, 0) for n in range(len(memrefs))), tuple(words))
-    table = compiled.words(dispatch, [0] * len(memrefs))
     failed = device.storage(4)
     device.write(failed, np.zeros(1, np.uint32))
     buffers = [device.storage(array.nbytes) for array in memrefs]
     for buffer, array in zip(buffers, memrefs, strict=True):
         device.write(buffer, array)
-    bound = [device.uniform(table), *buffers, *([failed] if text.checks else [])]
-    entries = [
-        {"binding": n, "resource": {"buffer": b, "offset": 0, "size": b.size}}
-        for n, b in enumerate(bound)
+    found = [
+        bound(storage, 0, span, device.window, device.alignment)
+        for storage, span in zip(buffers, compiled.spans(dispatch), strict=True)
     ]
-    group = device.handle.create_bind_group(layout=compiled.layout, entries=entries)
+    table = compiled.words(dispatch, [each.before for each in found])
+    told = Window(device.uniform(table), 0, table.nbytes)
+    pipeline, group = compiled.bind(told, found, failed)
     encoder = device.handle.create_command_encoder()
     commands = encoder.begin_compute_pass()
-    commands.set_pipeline(compiled.pipeline)
+    commands.set_pipeline(pipeline)
     commands.set_bind_group(0, group)
     commands.dispatch_workgroups(*folded((x, y, z), most_blocks))
     commands.end()

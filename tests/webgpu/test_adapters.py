@@ -38,7 +38,7 @@ def test_a_buffer_that_is_too_large_says_how_much_is_missing(device):
     limit = device.limits["max-buffer-size"]
     size = (limit // 4 + 250) * 4
     with pytest.raises(InputError, match=f"at most {limit}: {size - limit} bytes are missing"):
-        device.storage(size)
+        device.staging(size)
 
 
 def test_bytes_are_written_and_read_at_any_place(device):

@@ -2,51 +2,22 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from webgpu_plans import WEIGHTS, artifact, planned, reference, row
 
-from lamina.dialects.text import read_module
 from lamina.errors import FormatError, InputError, TargetUnavailable
-from lamina.passes.choose_layouts import ChooseLayoutsPass
-from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.plugins import manager
 from lamina.targets.base import Artifact, Executable
-from lamina.targets.reference.target import ReferenceTarget
 from lamina.targets.webgpu.target import WebGpuTarget
 
-PLANS = Path(__file__).parents[1] / "cpu" / "plans"
-WEIGHTS = {"w": np.arange(1000, dtype=np.float32)}
 SIZES = (0, 1, 2, 3, 5, 100)
-
-
-def planned(name: str) -> ModuleOp:
-    return read_module(manager.context(), PLANS / f"{name}.mlir")
-
-
-@cache
-def artifact(name: str) -> Artifact:
-    module, context = planned(name), manager.context()
-    for each in (ChooseLayoutsPass(64), LowerTilesPass(64, 8)):
-        each.apply(context, module)
-    return WebGpuTarget().emit(context, module)
 
 
 @pytest.fixture
 def load(device) -> Callable[[str], Executable]:
     return lambda name: WebGpuTarget().load(artifact(name), WEIGHTS)
-
-
-def reference(name: str) -> Executable:
-    target, context = ReferenceTarget(), manager.context()
-    return target.load(target.emit(context, planned(name)), WEIGHTS)
-
-
-def row(size: int) -> np.ndarray:
-    return np.arange(1, size + 1, dtype=np.float32)
 
 
 def test_one_compilation_runs_every_size_as_the_reference_does(load):
@@ -136,16 +107,6 @@ def test_a_broken_artifact_is_refused(section, data):
     broken = Artifact("webgpu", found.signature, {**found.sections, section: data}, found.facts)
     with pytest.raises(FormatError):
         WebGpuTarget().load(broken, WEIGHTS)
-
-
-def test_an_array_that_cannot_be_bound_is_refused_with_its_size(device, monkeypatch):
-    exe = WebGpuTarget().load(artifact("checked"), {})
-    monkeypatch.setitem(exe.device.limits, "max-storage-buffer-binding-size", 100)
-    exe(row(25))
-    with pytest.raises(
-        InputError, match=r"kernel \w+ needs 104 bytes of one array, .* at most 100"
-    ):
-        exe(row(26))
 
 
 def test_a_device_lost_in_between_ends_the_call_in_a_sentence_and_a_new_one_works(device):

@@ -58,6 +58,6 @@ def test_shared_words_give_the_elements_themselves(device, places, step):
 
 def test_a_word_is_loaded_once():
     text = emit_kernel(gather("0, 1, 2, 3", 4), [True, False], NodeTable())
-    assert text.after.count("m0[") == 1
+    assert text.after.count("load_m0(") == 1
     plain = emit_kernel(gather("0, 1, 2, 3", 4), [False, False], NodeTable())
-    assert plain.after.count("m0[") == 4
+    assert plain.after.count("load_m0(") == 4

@@ -12,7 +12,7 @@ import numpy as np
 from lamina.targets.base import Signature
 from lamina.targets.memory import element_dtype
 from lamina.targets.plans.dispatches import Barrier, Dispatch, Dispatches, HostTask, Task
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
+from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, Plan
 
 B = TypeVar("B")
 R = TypeVar("R")
@@ -56,6 +56,18 @@ def outputs_of(signature: Signature, plan: Plan, dispatches: Dispatches) -> tupl
         Output(binding.name, first + n, shape, element_dtype(binding.dtype))
         for n, (binding, shape) in enumerate(pairs)
     )
+
+
+def array_name(signature: Signature, plan: Plan, base: int) -> str:
+    """Return what the memory of a base is called in messages."""
+    if base == ARENA:
+        return "what is between kernels"
+    named = (
+        *(f"input {each.name!r}" for each in (*signature.inputs, *signature.states)),
+        *(f"weight {each.name!r}" for each in plan.packed),
+        *(f"output {each.name!r}" for each in signature.outputs),
+    )
+    return named[base - FIRST_ARRAY]
 
 
 def runs_of(

@@ -13,9 +13,10 @@ from lamina.errors import InputError, TargetUnavailable
 from lamina.progress import report
 from lamina.targets.base import Array
 from lamina.targets.plans.dispatches import Dispatch
-from lamina.targets.webgpu.device import Device
+from lamina.targets.webgpu.device import Device, errors_said
 from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.wgsl import KernelText
+from lamina.targets.webgpu.windows import Bound, Storage, Window
 
 _COMPUTE: Final = 4
 """The stage that bindings are seen by."""
@@ -25,12 +26,50 @@ _MOST: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class CompiledKernel:
-    """A kernel's pipeline and the layout of what is bound for it."""
+class Form:
+    """A kernel's pipeline for memrefs that lie in so many windows, and the layout of these."""
 
-    text: KernelText
     layout: Any
     pipeline: Any
+
+
+class CompiledKernel:
+    """A kernel on a device: a form of it for each number of windows that was bound so far."""
+
+    def __init__(self, device: Device, text: KernelText, *, subgroups: bool) -> None:
+        """Compile the form that static extents ask for; `subgroups` as in `compile_kernels`."""
+        self.text = text
+        self._device = device
+        self._ability = Ability(subgroups and device.subgroup >= text.subgroup, device.fused)
+        self._forms: dict[tuple[int, ...], Form] = {}
+        self.form(text.windows(device.window))
+
+    def form(self, windows: tuple[int, ...]) -> Form:
+        """Return the form for memrefs in so many windows, compiled when it is first asked for."""
+        if windows not in self._forms:
+            device, text = self._device, self.text
+            layout = device.handle.create_bind_group_layout(entries=_entries(text, windows))
+            code = text.text(self._ability, windows, device.window)
+            self._forms[windows] = Form(layout, device.pipeline(code, layout, text.name))
+        return self._forms[windows]
+
+    def buffers(self, windows: Sequence[int]) -> int:
+        """Return how many storage buffers are bound for memrefs in so many windows."""
+        return sum(windows) + self.text.checks
+
+    def bind(self, words: Window, memrefs: Sequence[Bound], failed: Storage) -> tuple[Any, Any]:
+        """Return the pipeline for memrefs that lie so, and the group of what is bound for it."""
+        form = self.form(tuple(len(each.windows) for each in memrefs))
+        given = [words, *(window for each in memrefs for window in each.windows)]
+        if self.text.checks:
+            given.append(Window(failed.parts[0], 0, 4))
+        entries = [
+            {"binding": n, "resource": {"buffer": buffer, "offset": start, "size": size}}
+            for n, (buffer, start, size) in enumerate(given)
+        ]
+        with errors_said(self._device):
+            group = self._device.handle.create_bind_group(layout=form.layout, entries=entries)
+        return form.pipeline, group
 
     def spans(self, dispatch: Dispatch) -> list[int]:
         """Return the bytes of each memref of a dispatch."""
@@ -73,17 +112,16 @@ def compile_kernels(
     kernels: list[CompiledKernel] = []
     for number, text in enumerate(texts):
         _check_fits(device, text)
-        layout = device.handle.create_bind_group_layout(entries=_entries(text))
-        ability = Ability(subgroups and device.subgroup >= text.subgroup, device.fused)
-        pipeline = device.pipeline(text.text(ability), layout, text.name)
-        kernels.append(CompiledKernel(text, layout, pipeline))
+        kernels.append(CompiledKernel(device, text, subgroups=subgroups))
         report("compiling kernels", number + 1, len(texts))
     return kernels
 
 
-def _entries(text: KernelText) -> list[dict[str, Any]]:
-    kinds = ["read-only-storage" if reads else "storage" for reads in text.reads]
-    kinds = ["uniform", *kinds, *(["storage"] if text.checks else [])]
+def _entries(text: KernelText, windows: Sequence[int]) -> list[dict[str, Any]]:
+    kinds = ["uniform"]
+    for reads, count in zip(text.reads, windows, strict=True):
+        kinds += ["read-only-storage" if reads else "storage"] * count
+    kinds += ["storage"] * text.checks
     return [
         {"binding": n, "visibility": _COMPUTE, "buffer": {"type": kind}}
         for n, kind in enumerate(kinds)
@@ -91,11 +129,15 @@ def _entries(text: KernelText) -> list[dict[str, Any]]:
 
 
 def _check_fits(device: Device, text: KernelText) -> None:
-    limits = device.limits
+    limits, windows = device.limits, text.windows(device.window)
     needs = (
         ("threads a block", text.threads, "max-compute-invocations-per-workgroup"),
         ("bytes a block", text.workgroup_bytes, "max-compute-workgroup-storage-size"),
-        ("buffers", len(text.reads) + text.checks, "max-storage-buffers-per-shader-stage"),
+        (
+            f"buffers of at most {device.window} bytes",
+            sum(windows) + text.checks,
+            "max-storage-buffers-per-shader-stage",
+        ),
     )
     for what, number, limit in needs:
         if number > limits[limit]:

@@ -14,6 +14,7 @@ from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.base import Array
 from lamina.targets.memory_limit import check_memory
 from lamina.targets.webgpu.adapters import find_adapter
+from lamina.targets.webgpu.windows import Storage
 
 _SUBGROUP: Final = "subgroup"
 """The feature of shuffles among threads."""
@@ -47,9 +48,13 @@ _CHUNK: Final = 16 << 20
 
 
 @cache
-def open_device(adapter: str) -> Device:
-    """Return the device of an adapter (see `find_adapter`), opened once in a process."""
-    return Device(find_adapter(adapter))
+def open_device(adapter: str, bytes_bound: int = 0, bytes_held: int = 0) -> Device:
+    """Return the device of an adapter (see `find_adapter`), opened once in a process.
+
+    `bytes_bound` and `bytes_held` are the most that a binding and a buffer are to have, 0 for as
+    much as the adapter allows.
+    """
+    return Device(find_adapter(adapter), bytes_bound, bytes_held)
 
 
 def forget_devices() -> None:
@@ -58,10 +63,13 @@ def forget_devices() -> None:
 
 
 class Device:
-    """What runs kernels. Threads may share it: `lock` is held by whoever makes it work."""
+    """What runs kernels. Threads may share it: `lock` is held by whoever makes it work.
 
-    def __init__(self, adapter: Any) -> None:
-        """Open the adapter's device with what it has of what kernels can use."""
+    A binding has at most `window` bytes, and a buffer `part` bytes, which are whole windows.
+    """
+
+    def __init__(self, adapter: Any, bytes_bound: int = 0, bytes_held: int = 0) -> None:
+        """Open the adapter's device with what it has of what kernels can use, up to these bytes."""
         import wgpu
 
         features = [_SUBGROUP] if _SUBGROUP in adapter.features else []
@@ -70,6 +78,13 @@ class Device:
             adapter.limits["min-storage-buffer-offset-alignment"],
             adapter.limits["min-uniform-buffer-offset-alignment"],
         )
+        self._limit("max-buffer-size", bytes_held)
+        self._limit("max-storage-buffer-binding-size", bytes_bound)
+        held, most = (
+            self.limits[name] for name in ("max-buffer-size", "max-storage-buffer-binding-size")
+        )
+        self.window: int = min(held, most) // self.alignment * self.alignment
+        self.part: int = held // self.window * self.window
         self.name: str = adapter.summary
         self.lock = RLock()
         self._host = adapter.info["adapter_type"] == "CPU"
@@ -85,9 +100,22 @@ class Device:
         self._staging = int(usage.MAP_READ | usage.COPY_DST)
         self.subgroup, self.fused = self._probe(subgroups=bool(features))
 
-    def storage(self, size: int) -> Any:
-        """Return a buffer of `size` bytes, rounded up to whole words, for kernels."""
-        return self._buffer(_words(size), self._storage)
+    def storage(self, size: int) -> Storage:
+        """Return memory of `size` bytes, rounded up to whole words, for kernels.
+
+        Raises InputError where there is not as much.
+        """
+        size, parts = _words(size), list[Any]()
+        if self._host:
+            check_memory("webgpu", size)
+        try:
+            for start in range(0, size, self.part):
+                parts.append(self._buffer(min(self.part, size - start), self._storage))
+        except InputError:
+            for part in parts:
+                part.destroy()
+            raise
+        return Storage(tuple(parts), self.part, size)
 
     def staging(self, size: int) -> Any:
         """Return a buffer of `size` bytes that can be read here."""
@@ -99,27 +127,31 @@ class Device:
         self.handle.queue.write_buffer(buffer, 0, data)
         return buffer
 
-    def write(self, buffer: Any, array: Array, offset: int = 0) -> None:
+    def write(self, buffer: Storage, array: Array, offset: int = 0) -> None:
         """Write an array's bytes; what fills its last word is 0."""
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if before := offset % 4:
             offset -= before
             data = np.concatenate([self.read(buffer, offset, before), data])
+        done = 0
         with errors_said(self):
-            for start in range(0, data.size, _CHUNK):
-                part = data[start : start + _CHUNK]
-                if part.size % 4:
-                    part = np.concatenate([part, np.zeros(-part.size % 4, np.uint8)])
-                self.handle.queue.write_buffer(buffer, offset + start, part)
+            for part, start, size in buffer.pieces(offset, data.size, _CHUNK):
+                given = data[done : done + size]
+                if size % 4:
+                    given = np.concatenate([given, np.zeros(-size % 4, np.uint8)])
+                self.handle.queue.write_buffer(part, start, given)
+                done += size
 
-    def read(self, buffer: Any, offset: int, size: int) -> Array:
+    def read(self, buffer: Storage, offset: int, size: int) -> Array:
         """Return `size` bytes of a buffer from byte `offset` on."""
-        if size == 0:
-            return np.zeros(0, np.uint8)
         before = offset % 4
         with errors_said(self):
-            data = self.handle.queue.read_buffer(buffer, offset - before, _words(before + size))
-        return np.frombuffer(data, np.uint8)[before : before + size].copy()
+            found = [
+                np.frombuffer(self.handle.queue.read_buffer(*each), np.uint8)
+                for each in buffer.pieces(offset - before, _words(before + size) if size else 0)
+            ]
+        data = np.concatenate([np.zeros(0, np.uint8), *found])
+        return data[before : before + size]
 
     def pipeline(self, code: str, layout: Any, name: str) -> Any:
         """Return the pipeline of a kernel in WGSL."""
@@ -129,6 +161,9 @@ class Device:
             return self.handle.create_compute_pipeline(
                 layout=whole, compute={"module": module, "entry_point": "main"}
             )
+
+    def _limit(self, name: str, most: int) -> None:
+        self.limits[name] = min(most or self.limits[name], self.limits[name])
 
     def _buffer(self, size: int, usage: int) -> Any:
         limit = self.limits["max-buffer-size"]
@@ -153,7 +188,7 @@ class Device:
             entries=[{"binding": 0, "visibility": 4, "buffer": {"type": "storage"}}]
         )
         pipeline = self.pipeline(code, layout, "probe")
-        resource = {"buffer": buffer, "offset": 0, "size": 12}
+        resource = {"buffer": buffer.parts[0], "offset": 0, "size": 12}
         group = self.handle.create_bind_group(
             layout=layout, entries=[{"binding": 0, "resource": resource}]
         )

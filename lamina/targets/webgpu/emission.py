@@ -21,7 +21,7 @@ from lamina.targets.plans.plan_tables import FIRST_ARRAY, NULL, Plan
 from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.printer import NodeTable
 from lamina.targets.webgpu.sections import KERNELS
-from lamina.targets.webgpu.wgsl import ACCEPTS, KernelText, emit_kernel
+from lamina.targets.webgpu.wgsl import ACCEPTS, WINDOW, KernelText, emit_kernel
 
 ACCEPTED: Final = ACCEPTS | DEVICE_PLAN_OPS | {"builtin.module", "func.func"}
 """The operations that can be emitted."""
@@ -51,7 +51,9 @@ def kernels_of(section: bytes) -> list[KernelText]:
 def listings(artifact: Artifact) -> Mapping[str, str]:
     """Return the WGSL of each kernel by file name."""
     kernels = kernels_of(artifact.sections[KERNELS])
-    return {f"{kernel.name}.wgsl": kernel.text(Ability()) for kernel in kernels}
+    return {
+        f"{each.name}.wgsl": each.text(Ability(), each.windows(WINDOW), WINDOW) for each in kernels
+    }
 
 
 def _reads(kernels: Sequence[KernelOp], plan: Plan) -> dict[str, tuple[bool, ...]]:

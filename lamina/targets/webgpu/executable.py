@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from lamina.targets.base import Array, Signature
 from lamina.targets.devices.executable import DeviceExecutable
@@ -12,9 +11,10 @@ from lamina.targets.plans.plan_tables import Plan
 from lamina.targets.webgpu.compiled_kernels import CompiledKernel
 from lamina.targets.webgpu.device import Device
 from lamina.targets.webgpu.session import WebGpuSession
+from lamina.targets.webgpu.windows import Storage
 
 
-class WebGpuExecutable(DeviceExecutable[Any]):
+class WebGpuExecutable(DeviceExecutable[Storage]):
     """Kernels and weights on a device: threads may share it, a call has memory of its own."""
 
     def __init__(

@@ -13,19 +13,19 @@ from lamina.targets.plans.loading import check_sections
 from lamina.targets.plans.plan_tables import Plan
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.webgpu.compiled_kernels import compile_kernels
-from lamina.targets.webgpu.device import open_device
+from lamina.targets.webgpu.device import Device
 from lamina.targets.webgpu.emission import kernels_of
 from lamina.targets.webgpu.executable import WebGpuExecutable
 from lamina.targets.webgpu.sections import KERNELS
 
 
 def load_artifact(
-    artifact: Artifact, weights: Mapping[str, Any], adapter: str, subgroups: str
+    artifact: Artifact, weights: Mapping[str, Any], device: Device, subgroups: str
 ) -> WebGpuExecutable:
-    """Compile the kernels on an adapter and bring the weights there.
+    """Compile the kernels on a device and bring the weights there.
 
-    Raises TargetUnavailable where there is no such adapter, or it lacks what the code needs,
-    FormatError for an artifact that is not whole, and InputError for a weight that is missing.
+    Raises TargetUnavailable where the device lacks what the code needs, FormatError for an
+    artifact that is not whole, and InputError for a weight that is missing.
     """
     sections = artifact.sections
     check_sections(artifact, {KERNELS, PLAN, PREPARE, HOSTS})
@@ -33,7 +33,6 @@ def load_artifact(
     texts = {text.name: text for text in kernels_of(sections[KERNELS])}
     if missing := [name for name in plan.kernels if name not in texts]:
         raise FormatError(f"the artifact has no kernel {missing[0]!r}")
-    device = open_device(adapter)
     if subgroups == "on" and not device.subgroup:
         raise TargetUnavailable(f"{device.name} has no subgroups")
     ordered = [texts[name] for name in plan.kernels]

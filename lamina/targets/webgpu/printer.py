@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from lamina.targets.shading import printer
 from lamina.targets.shading.printer import Language, NodeTable, Rule, count_of
+from lamina.targets.webgpu.accesses import ACCESSES
 from lamina.targets.webgpu.elements import Element, element
 from lamina.targets.webgpu.places import Places
 
@@ -46,16 +47,24 @@ class Memory:
 class Printer(printer.Printer):
     """Prints WGSL.
 
-    `varied` are the functions whose text depends on the device, `workgroup_bytes` what the threads
-    of a block share, narrow elements taking a word each.
+    `varied` are the functions whose text depends on the device, `accesses` those that reach the
+    kernel's arguments, as kinds and memories; `workgroup_bytes` is what the threads of a block
+    share, narrow elements taking a word each.
     """
 
     def __init__(self, rules: Mapping[type[Operation], Rule], nodes: NodeTable) -> None:
         """Begin with nothing; `rules` prints each operation."""
         super().__init__(WGSL, rules, nodes)
         self.varied: set[str] = set()
+        self.accesses: set[tuple[str, str]] = set()
         self.places = Places()
         self.workgroup_bytes = 0
+
+    def access(self, kind: str, memory: Memory, index: str, *arguments: str) -> str:
+        """Return the call that reaches word `index` of an argument (see `ACCESSES`)."""
+        kind = f"{kind}_atomic" if memory.atomic and f"{kind}_atomic" in ACCESSES else kind
+        self.accesses.add((kind, memory.name))
+        return f"{kind}_{memory.name}({', '.join((index, *arguments))})"
 
     def share(self, name: str, type: str, size: int) -> None:
         """Declare a variable of `size` bytes that the threads of a block share."""

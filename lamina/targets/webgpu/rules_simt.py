@@ -58,9 +58,8 @@ def _from_words(p: Printer, memory: Memory, op: simt.LoadOp) -> list[str] | None
     for first, _ in known:
         if first not in names:
             names[first] = p.fresh()
-            p.add(
-                f"let {names[first]} = {memory.name}[({_index(memory, places[first])}) / {each}u];"
-            )
+            word = p.access("load", memory, f"{_index(memory, places[first])} / {each}u")
+            p.add(f"let {names[first]} = {word};")
     return [_part(p, kind, names[first], f"{part * kind.bits}u") for first, part in known]
 
 
@@ -69,14 +68,13 @@ def _loaded(p: Printer, memory: Memory, at: str) -> str:
     if memory.shared:
         return _taken(kind, f"{memory.name}[{index}]")
     if kind.bits == 64:
-        low, high = (f"{memory.name}[2u * ({index}){half}]" for half in ("", " + 1u"))
+        low, high = (p.access("load", memory, f"2u * {index}{half}") for half in ("", " + 1u"))
         return f"{PAIR}({low}, {high})" if kind.wide else f"bitcast<i32>({low})"
     if kind.bits == 32:
-        return f"bitcast<{kind.wgsl}>({memory.name}[{index}])"
+        return f"bitcast<{kind.wgsl}>({p.access('load', memory, index)})"
     each = 32 // kind.bits
-    word = f"{memory.name}[({index}) / {each}u]"
-    word = f"atomicLoad(&{word})" if memory.atomic else word
-    return _part(p, kind, word, f"((({index}) % {each}u) * {kind.bits}u)")
+    word = p.access("load", memory, f"{index} / {each}u")
+    return _part(p, kind, word, f"(({index} % {each}u) * {kind.bits}u)")
 
 
 def _part(p: Printer, kind: Element, word: str, shift: str) -> str:
@@ -111,10 +109,10 @@ def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
         p.add(f"{memory.name}[{index}] = {_given(kind, v)};")
     elif kind.bits == 64:
         low, high = (f"{v}.x", f"{v}.y") if kind.wide else (v, f"({v} >> 31u)")
-        p.add(f"{memory.name}[2u * ({index})] = bitcast<u32>({low});")
-        p.add(f"{memory.name}[2u * ({index}) + 1u] = bitcast<u32>({high});")
+        for word, half in ((f"2u * {index}", low), (f"2u * {index} + 1u", high)):
+            p.add(f"{p.access('store', memory, word, f'bitcast<u32>({half})')};")
     elif kind.bits == 32:
-        p.add(f"{memory.name}[{index}] = bitcast<u32>({v});")
+        p.add(f"{p.access('store', memory, index, f'bitcast<u32>({v})')};")
     else:
         _stored_narrow(p, memory, index, _bits(p, kind, v))
 
@@ -130,9 +128,9 @@ def _stored_narrow(p: Printer, memory: Memory, index: str, bits: str) -> None:
     each, place, shift = 32 // memory.element.bits, p.fresh(), p.fresh()
     p.add(f"let {place} = {index};")
     p.add(f"let {shift} = ({place} % {each}u) * {memory.element.bits}u;")
-    word = f"&{memory.name}[{place} / {each}u]"
-    p.add(f"atomicAnd({word}, ~({(1 << memory.element.bits) - 1}u << {shift}));")
-    p.add(f"atomicOr({word}, {bits} << {shift});")
+    mask, word = f"{(1 << memory.element.bits) - 1}u << {shift}", f"{place} / {each}u"
+    p.add(f"{p.access('clear', memory, word, mask)};")
+    p.add(f"{p.access('set', memory, word, f'{bits} << {shift}')};")
 
 
 def _barrier(p: Printer, op: simt.BarrierOp) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy as np
 from lamina.errors import InputError
 from lamina.targets.base import Array
 from lamina.targets.devices.session import DeviceSession
-from lamina.targets.devices.steps import Output, Places, Step
+from lamina.targets.devices.steps import Output, Places, Step, array_name
 from lamina.targets.plans.dispatches import Dispatch
 from lamina.targets.plans.plan_tables import FIRST_ARRAY
 from lamina.targets.webgpu.compiled_kernels import folded
 from lamina.targets.webgpu.device import errors_said
+from lamina.targets.webgpu.windows import Bound, Storage, Window, bound
 
 if TYPE_CHECKING:
     from lamina.targets.webgpu.executable import WebGpuExecutable
@@ -38,7 +40,7 @@ class _Run:
     words: object
 
 
-class WebGpuSession(DeviceSession[Any, _Run]):
+class WebGpuSession(DeviceSession[Storage, _Run]):
     """Memory for one call after another, by one thread at a time."""
 
     def __init__(self, executable: WebGpuExecutable) -> None:
@@ -53,15 +55,18 @@ class WebGpuSession(DeviceSession[Any, _Run]):
         self._staging = device.staging(4)
 
     def _make_ready(
-        self, runs: Sequence[Sequence[Dispatch]], places: Places[Any], outputs: Sequence[Output]
+        self,
+        runs: Sequence[Sequence[Dispatch]],
+        places: Places[Storage],
+        outputs: Sequence[Output],
     ) -> tuple[_Run, ...]:
         return tuple(self._run(tasks, places) for tasks in runs)
 
-    def _run(self, tasks: Sequence[Dispatch], places: Places[Any]) -> _Run:
-        bound = [self._windows(task, places) for task in tasks]
+    def _run(self, tasks: Sequence[Dispatch], places: Places[Storage]) -> _Run:
+        found = [self._bound(task, places) for task in tasks]
         words = [
-            self._kernels[task.kernel].words(task, [offset for _, _, _, offset in windows])
-            for task, windows in zip(tasks, bound, strict=True)
+            self._kernels[task.kernel].words(task, [each.before for each in memrefs])
+            for task, memrefs in zip(tasks, found, strict=True)
         ]
         step = self._device.alignment // 4
         sizes = [-(-each.size // step) * step for each in words]
@@ -71,54 +76,34 @@ class WebGpuSession(DeviceSession[Any, _Run]):
             table[start : start + each.size] = each
         uniform = self._device.uniform(table)
         made = tuple(
-            self._group(task, windows, (uniform, int(start) * 4, each.nbytes))
-            for task, windows, start, each in zip(tasks, bound, starts, words, strict=False)
+            self._ready(task, memrefs, Window(uniform, int(start) * 4, each.nbytes))
+            for task, memrefs, start, each in zip(tasks, found, starts, words, strict=False)
         )
         return _Run(made, uniform)
 
-    def _windows(self, task: Dispatch, places: Places[Any]) -> list[tuple[Any, int, int, int]]:
-        """Return for each memref what is bound: buffer, start, size, and the bytes before it.
-
-        InputError for a memref that is larger than what can be bound.
-        """
+    def _bound(self, task: Dispatch, places: Places[Storage]) -> list[Bound]:
+        """Return the windows on each memref; InputError where they are more than can be bound."""
         device, kernel = self._device, self._kernels[task.kernel]
-        limit = device.limits["max-storage-buffer-binding-size"]
-        windows: list[tuple[Any, int, int, int]] = []
-        for (base, offset), span in zip(task.memrefs, kernel.spans(task), strict=True):
-            buffer, _ = places[base]
-            start = offset // device.alignment * device.alignment
-            # An empty array may begin where its buffer ends.
-            start = min(start, (buffer.size - 4) // device.alignment * device.alignment)
-            size = max(4, -(-(offset - start + span) // 4) * 4)
-            if size > limit:
-                raise InputError(
-                    f"kernel {kernel.text.name} needs {size} bytes of one array, {device.name} "
-                    f"gives at most {limit}: use smaller inputs"
-                )
-            size = min(size, buffer.size - start)
-            windows.append((buffer, start, size, offset - start))
-        return windows
+        spans, found = kernel.spans(task), list[Bound]()
+        for (base, offset), span in zip(task.memrefs, spans, strict=True):
+            storage, start = places[base]
+            found.append(bound(storage, start + offset, span, device.window, device.alignment))
+        needed = kernel.buffers([len(each.windows) for each in found])
+        if needed > (most := device.limits["max-storage-buffers-per-shader-stage"]):
+            span, (base, _) = max(zip(spans, task.memrefs, strict=True))
+            raise InputError(
+                f"{array_name(self._signature, self._plan, base)} has {span} bytes in kernel "
+                f"{kernel.text.name}, which needs {needed} bindings of at most {device.window} "
+                f"bytes, {device.name} has {most}: use smaller inputs"
+            )
+        return found
 
-    def _group(
-        self,
-        task: Dispatch,
-        windows: Sequence[tuple[Any, int, int, int]],
-        words: tuple[Any, int, int],
-    ) -> _Ready:
-        kernel = self._kernels[task.kernel]
-        bound = [words, *((buffer, start, size) for buffer, start, size, _ in windows)]
-        if kernel.text.checks:
-            bound.append((self._failed, 0, 4))
-        entries = [
-            {"binding": n, "resource": {"buffer": buffer, "offset": start, "size": size}}
-            for n, (buffer, start, size) in enumerate(bound)
-        ]
-        with errors_said(self._device):
-            group = self._device.handle.create_bind_group(layout=kernel.layout, entries=entries)
+    def _ready(self, task: Dispatch, memrefs: Sequence[Bound], words: Window) -> _Ready:
+        pipeline, group = self._kernels[task.kernel].bind(words, memrefs, self._failed)
         most = self._device.limits["max-compute-workgroups-per-dimension"]
-        return _Ready(kernel.pipeline, group, folded(task.grid, most))
+        return _Ready(pipeline, group, folded(task.grid, most))
 
-    def _begin(self, step: Step[Any, _Run], inputs: Sequence[Array]) -> None:
+    def _begin(self, step: Step[Storage, _Run], inputs: Sequence[Array]) -> None:
         for n, array in enumerate(inputs):
             self._device.write(self._buffers[FIRST_ARRAY + n], array)
         self._device.write(self._failed, np.zeros(1, np.uint32))
@@ -126,8 +111,8 @@ class WebGpuSession(DeviceSession[Any, _Run]):
     def _submit(self, run: _Run) -> None:
         self._send(run)
 
-    def _send(self, run: _Run, copies: Sequence[tuple[Any, int, int]] = ()) -> None:
-        """Run dispatches, then copy (buffer, place in the staging buffer, bytes)."""
+    def _send(self, run: _Run, copies: Sequence[tuple[Window, int]] = ()) -> None:
+        """Run dispatches, then copy windows to places in the staging buffer."""
         with errors_said(self._device):
             encoder = self._device.handle.create_command_encoder()
             if run.commands:
@@ -137,30 +122,44 @@ class WebGpuSession(DeviceSession[Any, _Run]):
                     commands.set_bind_group(0, each.group)
                     commands.dispatch_workgroups(*each.grid)
                 commands.end()
-            for buffer, place, size in copies:
-                encoder.copy_buffer_to_buffer(buffer, 0, self._staging, place, size)
+            for (buffer, start, size), place in copies:
+                encoder.copy_buffer_to_buffer(buffer, start, self._staging, place, size)
             self._device.handle.queue.submit([encoder.finish()])
 
-    def _finish(self, step: Step[Any, _Run]) -> tuple[int, dict[str, Array]]:
-        copies, end = [(self._failed, 0, 4)], 8
-        starts: list[int] = []
-        for output in step.outputs:
-            size = -(-output.nbytes // 4) * 4
-            copies += [(self._buffers[output.base], end, size)] if size else []
-            starts.append(end)
-            end += -(-size // 8) * 8
-        if self._staging.size < end:
+    def _finish(self, step: Step[Storage, _Run]) -> tuple[int, dict[str, Array]]:
+        places = [-(-output.nbytes // 8) * 8 for output in step.outputs]
+        starts = [8, *(8 + int(each) for each in np.cumsum(places))]
+        if starts[-1] > self._device.part:
+            return self._finish_apart(step)
+        copies = [(Window(self._failed.parts[0], 0, 4), 0)]
+        for output, start in zip(step.outputs, starts, strict=False):
+            pieces = list(self._buffers[output.base].pieces(0, -(-output.nbytes // 4) * 4))
+            ends = accumulate((each.size for each in pieces), initial=start)
+            copies += zip(pieces, ends, strict=False)
+        if self._staging.size < starts[-1]:
             self._staging.destroy()
-            self._staging = self._device.staging(2 * end)
+            self._staging = self._device.staging(min(2 * starts[-1], self._device.part))
         self._send(step.runs[-1], copies)
         with errors_said(self._device):
-            self._staging.map_sync("READ", 0, end)
-            data = np.frombuffer(self._staging.read_mapped(0, end), np.uint8)
+            self._staging.map_sync("READ", 0, starts[-1])
+            data = np.frombuffer(self._staging.read_mapped(0, starts[-1]), np.uint8)
             self._staging.unmap()
         found = {
-            output.name: data[start : start + output.nbytes]
-            .view(output.dtype)
-            .reshape(output.shape)
-            for output, start in zip(step.outputs, starts, strict=True)
+            output.name: _shaped(output, data[start : start + output.nbytes])
+            for output, start in zip(step.outputs, starts, strict=False)
         }
         return int(data[:4].view(np.uint32)[0]), found
+
+    def _finish_apart(self, step: Step[Storage, _Run]) -> tuple[int, dict[str, Array]]:
+        """Finish a step whose outputs are more than one staging buffer holds."""
+        self._send(step.runs[-1])
+        failed = int(self._device.read(self._failed, 0, 4).view(np.uint32)[0])
+        found = {
+            each.name: _shaped(each, self._device.read(self._buffers[each.base], 0, each.nbytes))
+            for each in step.outputs
+        }
+        return failed, found
+
+
+def _shaped(output: Output, data: Array) -> Array:
+    return data.view(output.dtype).reshape(output.shape)

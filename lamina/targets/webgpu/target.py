@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.passes import ModulePass
 
+    from lamina.targets.webgpu.device import Device
+
 SUBGROUPS: Final = ("auto", "on", "off")
+
+LEAST: Final = 1024
+"""The fewest bytes that a binding or a buffer may be limited to."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,10 @@ class WebGpuTarget(Target):
     `kv` is the element type of the pages of keys and values, f32 or f16. `adapter` is the number
     of an adapter, or "auto" for the one that is likely the fastest. `subgroups` says whether
     threads exchange values as subgroups: "auto" where the adapter's are large enough, "off" for
-    by way of workgroup memory always. `fallback` says whether what has no kernel runs on the
-    "host", or is an "error".
+    by way of workgroup memory always. An array that is larger than a binding or a buffer can be
+    takes several: `bytes_bound` and `bytes_held` are the most that each is to have, 0 for as many
+    as the adapter allows. `fallback` says whether what has no kernel runs on the "host", or is an
+    "error".
     """
 
     name: ClassVar[str] = "webgpu"
@@ -33,6 +40,8 @@ class WebGpuTarget(Target):
     kv: str = "f32"
     adapter: str = field(default="auto", metadata={"spec": False})
     subgroups: str = field(default="auto", metadata={"spec": False})
+    bytes_bound: int = field(default=0, metadata={"spec": False})
+    bytes_held: int = field(default=0, metadata={"spec": False})
     fallback: str = "host"
 
     @property
@@ -74,9 +83,24 @@ class WebGpuTarget(Target):
         """Compile the kernels on the adapter and bring the weights there."""
         from lamina.targets.webgpu.loading import load_artifact
 
-        if self.subgroups not in SUBGROUPS:
-            known = ", ".join(SUBGROUPS)
-            raise InputError(
-                f"the target webgpu, option subgroups: expected {known}, got {self.subgroups!r}"
-            )
-        return load_artifact(artifact, weights, self.adapter, self.subgroups)
+        self._check()
+        return load_artifact(artifact, weights, self.open(), self.subgroups)
+
+    def _check(self) -> None:
+        known, sizes = ", ".join(SUBGROUPS), f"0 or at least {LEAST}"
+        for option, fits, expected in (
+            ("subgroups", self.subgroups in SUBGROUPS, known),
+            ("bytes_bound", not self.bytes_bound or self.bytes_bound >= LEAST, sizes),
+            ("bytes_held", not self.bytes_held or self.bytes_held >= LEAST, sizes),
+        ):
+            if not fits:
+                got = getattr(self, option)
+                raise InputError(
+                    f"the target webgpu, option {option}: expected {expected}, got {got!r}"
+                )
+
+    def open(self) -> Device:
+        """Return the device; TargetUnavailable where there is none, or no such adapter."""
+        from lamina.targets.webgpu.device import open_device
+
+        return open_device(self.adapter, self.bytes_bound, self.bytes_held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import MemRefType
@@ -13,6 +14,7 @@ from lamina.dialects import simt
 from lamina.errors import LoweringError
 from lamina.targets.plans.layouts import Layout, layout
 from lamina.targets.webgpu import rules_arith, rules_simt, rules_tile
+from lamina.targets.webgpu.accesses import access_text, window_names
 from lamina.targets.webgpu.elements import element
 from lamina.targets.webgpu.functions import FAIL, Ability, text_of, varied_text, with_needed
 from lamina.targets.webgpu.printer import Memory, NodeTable, Printer, Rule
@@ -30,6 +32,9 @@ ACCEPTS: Final = frozenset({simt.KernelOp.name, *(op.name for op in RULES)})
 MOST_WORKGROUP_BYTES: Final = 32768
 """Of memory that the threads of a block share, on the adapters there are."""
 
+WINDOW: Final = 128 << 20
+"""The bytes that every adapter binds at once."""
+
 GRID, FIRST_WORD = 1, 4
 """Where a dispatch's words have the grid, and what describes the arguments; word 0 is 0."""
 
@@ -38,29 +43,57 @@ GRID, FIRST_WORD = 1, 4
 class KernelText:
     """A kernel in WGSL, and what has to be known to launch it.
 
-    `before` and `after` are the text around the functions `varied`, which depend on the device.
-    `reads` says of each memref whether it is only read, `element_bytes` how large its elements
-    are, `shapes` its extents (-1 for one that a dispatch says), `slots` how many extents and
-    strides a dispatch says. `checks` says that the last binding is the error word.
+    `before` and `after` are the text around what depends on the device: the functions `varied`,
+    the bindings, and `accesses`, the functions by which memrefs are reached (kind and memref).
+    `reads` says of each memref whether it is only read, `atomic` whether its words are atomic,
+    `element_bytes` how large its elements are, `shapes` its extents (-1 for one that a dispatch
+    says), `slots` how many extents and strides a dispatch says. `checks` says that the last
+    binding is the error word.
     """
 
     name: str
     before: str
     after: str
     varied: tuple[str, ...]
+    accesses: tuple[tuple[str, int], ...]
     threads: int
     subgroup: int
     workgroup_bytes: int
     reads: tuple[bool, ...]
+    atomic: tuple[bool, ...]
     element_bytes: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
     slots: tuple[int, ...]
     checks: bool
 
-    def text(self, ability: Ability) -> str:
-        """Return the whole WGSL for a device that can do this."""
+    def text(self, ability: Ability, windows: Sequence[int], size: int) -> str:
+        """Return the whole WGSL for a device that can do this.
+
+        `windows` says how many windows of `size` bytes each memref lies in.
+        """
         varied = [varied_text(name, self.threads, ability) for name in self.varied]
-        return "\n\n".join([self.before, *varied, self.after])
+        varied += [access_text(kind, f"m{n}", windows[n], size // 4) for kind, n in self.accesses]
+        return "\n\n".join([self._bindings(windows), self.before, *varied, self.after])
+
+    def windows(self, size: int) -> tuple[int, ...]:
+        """Return how many windows of `size` bytes each memref needs, as far as is known."""
+        return tuple(
+            max(1, -(-prod(shape) * element // size)) if min(shape, default=1) > 0 else 1
+            for shape, element in zip(self.shapes, self.element_bytes, strict=True)
+        )
+
+    def _bindings(self, windows: Sequence[int]) -> str:
+        lines: list[str] = []
+        for n, count in enumerate(windows):
+            access = "read" if self.reads[n] else "read_write"
+            word = "atomic<u32>" if self.atomic[n] else "u32"
+            lines += [
+                f"var<storage, {access}> {name}: array<{word}>;"
+                for name in window_names(f"m{n}", count)
+            ]
+        if self.checks:
+            lines.append("var<storage, read_write> failed: atomic<u32>;")
+        return "\n".join(f"@group(0) @binding({n}) {line}" for n, line in enumerate(lines, 1))
 
 
 def emit_kernel(kernel: simt.KernelOp, reads: Sequence[bool], nodes: NodeTable) -> KernelText:
@@ -105,41 +138,31 @@ class _Emission:
         functions = with_needed(p.functions)
         checks = FAIL in functions
         layouts = [layout(value.type) for value in kernel.memrefs]
-        before = [*self._bindings(memories, checks=checks), *p.declarations]
+        before = [*self._words(), *p.declarations]
         texts = ["\n".join(before), *map(text_of, functions)]
+        accesses = sorted((kind, int(name.removeprefix("m"))) for kind, name in p.accesses)
         return KernelText(
             name=kernel.sym_name.data,
             before="\n\n".join(texts),
             after=self._main(),
             varied=tuple(sorted(p.varied)),
+            accesses=tuple(accesses),
             threads=kernel.threads.value.data,
             subgroup=kernel.subgroup.value.data,
             workgroup_bytes=p.workgroup_bytes,
             reads=self._reads,
+            atomic=tuple(memory.atomic for memory in memories),
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
             shapes=tuple(_shape(each) for each in layouts),
             slots=tuple(each.slots - 1 for each in layouts),
             checks=checks,
         )
 
-    def _bindings(self, memories: Sequence[Memory], *, checks: bool) -> list[str]:
-        vectors = -(-self._word // 4)
-        lines = [
-            f"struct Words {{ w: array<vec4<i32>, {vectors}> }}",
+    def _words(self) -> list[str]:
+        return [
+            f"struct Words {{ w: array<vec4<i32>, {-(-self._word // 4)}> }}",
             "@group(0) @binding(0) var<uniform> words: Words;",
         ]
-        for n, (memory, reads) in enumerate(zip(memories, self._reads, strict=True)):
-            access = "read" if reads else "read_write"
-            word = "atomic<u32>" if memory.atomic else "u32"
-            lines.append(
-                f"@group(0) @binding({n + 1}) var<storage, {access}> {memory.name}: array<{word}>;"
-            )
-        if checks:
-            lines.append(
-                f"@group(0) @binding({len(memories) + 1}) "
-                "var<storage, read_write> failed: atomic<u32>;"
-            )
-        return lines
 
     def _main(self) -> str:
         threads = self._kernel.threads.value.data
