@@ -44,3 +44,8 @@ def test_pages_of_half_the_size_are_nearly_as_exact(load):
     np.testing.assert_allclose(
         load("webgpu{kv=f16}").logits(TOKENS), load().logits(TOKENS), rtol=0, atol=0.05
     )
+
+
+def test_a_model_whose_arrays_lie_in_windows_gives_the_same_bits(load):
+    narrow = load("webgpu{bytes_bound=16384 bytes_held=40000}", cache_tokens=1024)
+    np.testing.assert_array_equal(narrow.logits(SHORT), load().logits(SHORT))
