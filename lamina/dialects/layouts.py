@@ -204,12 +204,14 @@ class Fragments:
     ) -> Fragments | None:
         """Return how `threads` threads multiply elements of so many bits; None if they cannot.
 
-        A warpgroup of four subgroups has 64 rows and all columns.
+        A warpgroup of four subgroups has 64 rows and all columns; several have rows in turn.
         """
         run = 32 // bits
         if warpgroups:
-            fits = bits == 16 and m and m % 64 == 0 and n % 8 == 0 and n <= 256 and k % 16 == 0
-            return Fragments(m, n, k, run, 4, 1) if fits and threads == 4 * SUBGROUP else None
+            rows = threads // SUBGROUP
+            fits = bits == 16 and m and rows % 4 == 0 and m % (16 * rows) == 0
+            fits = fits and n % 8 == 0 and n <= 256 and k % 16 == 0
+            return Fragments(m, n, k, run, rows, 1) if fits else None
         if not m or m % 16 or n % 8 or k % (8 * run) or threads % SUBGROUP:
             return None
         subgroups = threads // SUBGROUP

@@ -56,6 +56,9 @@ WORKGROUP = StringAttr("workgroup")
 MOST_THREADS, MOST_BYTES = 1024, 1 << 24
 """Threads of a block, and bytes that they share: as many as any GPU has, and more."""
 
+WARPGROUP = 128
+"""Threads that multiply operands in shared memory together."""
+
 OF_TILE = frozenset(
     f"tile.{name}"
     for name in ("cast", "check", "compare", "program_id", "return", "select", "splat")
@@ -504,13 +507,14 @@ class LoadMatrixOp(IRDLOperation):
 class WarpgroupMultiplyOp(IRDLOperation):
     """`c + a b` of matrices `m` by `k` and `k` by `n` of 16-bit floats in shared memory.
 
-    All 128 threads of a block make it together, with sums in f32. An operand lies in matrices of 8
-    by 8, each 64 elements in a row, from `a_at` or `b_at` on: the next 8 rows (columns, of `b`) are
-    `a_steps[0]` elements further, the next 8 along K `a_steps[1]`. A matrix lies with K along its
-    rows, or across them for an operand named in `across` (1 = it is). Registers of `c`: thread t
-    has the rows t / 32 · 16 + t % 32 / 4 and 8 more, and two columns from t % 4 · 2 on. They go
-    along the columns, then to the other row, then 8 columns on, then 64 rows. What threads stored
-    is seen behind a `simt.fence` and a barrier.
+    All threads of a block make it together, with sums in f32, 64 rows for 128 of them. An operand
+    lies in matrices of 8 by 8, each 64 elements in a row, from `a_at` or `b_at` on: the next 8 rows
+    (columns, of `b`) are `a_steps[0]` elements further, the next 8 along K `a_steps[1]`. A matrix
+    lies with K along its rows, or across them for an operand named in `across` (1 = it is).
+    Registers of `c`: thread t has the rows t / 32 · 16 + t % 32 / 4 and 8 more, and two columns
+    from t % 4 · 2 on. They go along the columns, then to the other row, then 8 columns on, then to
+    the next rows that the block has. What threads stored is seen behind a `simt.fence` and a
+    barrier.
     """
 
     name = "simt.warpgroup_multiply"
@@ -563,10 +567,21 @@ class WarpgroupMultiplyOp(IRDLOperation):
             require(kind.memory_space == WORKGROUP, "operands are in shared memory")
             require(getattr(kind.element_type, "bitwidth", 0) == 16, f"operands of {kind}")
         require(isinstance(self.kind, Float16Type | BFloat16Type), f"products of {self.kind}")
-        require(m % 64 == 0 and n % 8 == 0 and 0 < n <= 256 and k % 16 == 0, f"{m} by {n} by {k}")
+        threads = self.threads
+        require(threads % WARPGROUP == 0, f"{threads} threads are not four subgroups each")
+        rows = 64 * threads // WARPGROUP
+        require(m % rows == 0 and n % 8 == 0 and 0 < n <= 256 and k % 16 == 0, f"{m} by {n} by {k}")
         steps = [*values(self.a_steps), *values(self.b_steps)]
         require(len(steps) == 4 and all(s % 8 == 0 for s in steps), f"distances {steps}")
-        require(self.c.type == self.y.type == vector(f32, (m * n // 128,)), f"{self.c.type}")
+        require(self.c.type == self.y.type == vector(f32, (m * n // threads,)), f"{self.c.type}")
+
+    @property
+    def threads(self) -> int:
+        """The threads of the block; outside of a kernel as many as make it."""
+        kernel = self.parent_op()
+        while kernel is not None and not isinstance(kernel, KernelOp):
+            kernel = kernel.parent_op()
+        return WARPGROUP if kernel is None else kernel.threads.value.data
 
 
 @irdl_op_definition

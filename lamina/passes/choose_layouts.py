@@ -55,12 +55,13 @@ LayoutOf = Callable[[SSAValue], Layout]
 class ChooseLayoutsPass(ModulePass):
     """Each operation of a kernel says how its tiles lie in the registers of `threads` threads.
 
-    A sum of products is spread so that a thread's registers span rows and columns; what is
-    computed element by element lies as its operand does, and what is loaded lies as it is wanted.
-    The rest is spread so that neighbouring threads hold neighbouring elements. With `fragments`,
-    products of 16-bit floats and 8-bit integers lie as the matrix units of subgroups of 32 threads
-    have them, where their sizes allow it (without `integers`, of floats alone); with `warpgroups`,
-    those of 16-bit floats as four subgroups have them together.
+    A kernel whose schedule names other threads has those. A sum of products is spread so that a
+    thread's registers span rows and columns; what is computed element by element lies as its
+    operand does, and what is loaded lies as it is wanted. The rest is spread so that neighbouring
+    threads hold neighbouring elements. With `fragments`, products of 16-bit floats and 8-bit
+    integers lie as the matrix units of subgroups of 32 threads have them, where their sizes allow
+    it (without `integers`, of floats alone); with `warpgroups`, those of 16-bit floats as four
+    subgroups have them together.
     """
 
     name = "choose-layouts"
@@ -79,15 +80,20 @@ class ChooseLayoutsPass(ModulePass):
         """Annotate the module's kernels in place."""
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
-                _Chooser(self).kernel(kernel)
+                _Chooser(self, block_threads(kernel, self.threads)).kernel(kernel)
+
+
+def block_threads(kernel: tile.KernelOp, usual: int) -> int:
+    """Return the threads of a kernel's block: as its schedule says, else as `usual`."""
+    return usual if kernel.schedule is None else kernel.schedule.get("threads", usual)
 
 
 class _Chooser:
     """What is settled so far, and what users of values would like."""
 
-    def __init__(self, options: ChooseLayoutsPass) -> None:
+    def __init__(self, options: ChooseLayoutsPass, threads: int) -> None:
         self._options = options
-        self._threads = options.threads
+        self._threads = threads
         self._fixed: dict[SSAValue, Layout] = {}
         self._wanted: dict[SSAValue, Layout] = {}
 

@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import LAYOUT, Layout, layouts_of
 from lamina.errors import InputError, LoweringError
+from lamina.passes.choose_layouts import block_threads
 from lamina.passes.threads import (
     control_rules,
     joint_rules,
@@ -37,10 +38,11 @@ RULES: Mapping[type[Operation], Rule] = {
 class LowerTilesPass(ModulePass):
     """Kernels are programs of one of `threads` threads, in subgroups of `subgroup`.
 
-    Tiles lie where `tile.layout` says. Elements that a thread needs and does not have come from
-    its subgroup by shuffles, or through shared memory, of which a kernel may take `memory` bytes.
-    With `narrow`, elements of 8 and 16 bits take no more than that there, and operands of matrix
-    units are copied there in `stages` rounds at a time, asynchronously.
+    A kernel whose schedule names other threads or `stages` has those. Tiles lie where
+    `tile.layout` says. Elements that a thread needs and does not have come from its subgroup by
+    shuffles, or through shared memory, of which a kernel may take `memory` bytes. With `narrow`,
+    elements of 8 and 16 bits take no more than that there, and operands of matrix units are copied
+    there in `stages` rounds at a time, asynchronously.
     """
 
     name = "lower-tiles"
@@ -73,16 +75,16 @@ class LowerTilesPass(ModulePass):
                 self._lower(kernel)
 
     def _lower(self, kernel: tile.KernelOp) -> None:
-        _check_layouts(kernel, self.threads)
-        low = Lowering(
-            kernel, self.threads, self.subgroup, RULES, narrow=self.narrow, stages=self.stages
-        )
+        threads = block_threads(kernel, self.threads)
+        _check_layouts(kernel, threads)
+        asked = kernel.schedule.get("stages", self.stages) if kernel.schedule else self.stages
+        low = Lowering(kernel, threads, self.subgroup, RULES, narrow=self.narrow, stages=asked)
         low.lower(kernel.body.block)
         low.block.add_op(tile.ReturnOp())
         new = simt.KernelOp.create(
             properties={
                 **kernel.properties,
-                "threads": IntegerAttr(self.threads, 64),
+                "threads": IntegerAttr(threads, 64),
                 "subgroup": IntegerAttr(self.subgroup, 64),
             },
             attributes=dict(kernel.attributes),

@@ -21,6 +21,7 @@ from lamina.passes.schedules.cost_model import CostModel, Wishes
 from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.scheduled import branches
 
+_ATTENTION = ("attention", "partial_attention")
 _COUNTS = ("rows", "all_rows", "few_rows", "float_rows")
 _COLUMNS = ("many", "few", "written", "float_columns", "long")
 
@@ -33,7 +34,8 @@ class ScheduleGroupsPass(ModulePass):
 
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
     whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of
-    `passes/schedules`. On a GPU `threads` share a tile. With `tuned`, schedules that were measured
+    `passes/schedules`. On a GPU `threads` share a tile, and its units that multiply matrices of
+    16-bit floats take `matrix` rows at once. With `tuned`, schedules that were measured
     on this machine, which `cpu` names, take their place; `given` ones (`CLASS -> m=8 n=16`) come
     before all.
 
@@ -57,6 +59,7 @@ class ScheduleGroupsPass(ModulePass):
     cores: int = 1
     cpu: str = ""
     threads: int = 1
+    matrix: int = 0
     tuned: bool = False
     given: tuple[str, ...] = ()
     few_rows: int = 1
@@ -138,14 +141,14 @@ class _Scheduling:
     def _scheduled(self, name: str, *, few: bool) -> str:
         """Return the name of the group `name` with its schedule, or of a copy that has it."""
         group = self.groups.by_name[name]
-        if group.anchor.data == "attention" and few and _work(group) != self.few_rows:
+        if group.anchor.data in _ATTENTION and few and _work(group) != self.few_rows:
             return self.groups.copy(name, (name, "block", self.few_rows), self._small_work)
         schedule = self.choice.schedule(group, few=few)
         return name if schedule is None else self.groups.scheduled(name, schedule)
 
     def _small_work(self, group: nn.GroupOp) -> None:
         for op in body_ops(group):
-            if isinstance(op, cache.AttentionOp):
+            if isinstance(op, cache.AttentionOp | cache.PartialAttentionOp):
                 op.block = IntegerAttr(self.few_rows, 64)
 
 
@@ -155,5 +158,6 @@ def _spelt(name: str) -> str:
 
 def _work(group: nn.GroupOp) -> int:
     """Return the tokens in an entry of a group's attention."""
-    blocks = [op.block for op in body_ops(group) if isinstance(op, cache.AttentionOp)]
+    found = (cache.AttentionOp, cache.PartialAttentionOp)
+    blocks = [op.block for op in body_ops(group) if isinstance(op, found)]
     return blocks[0].value.data

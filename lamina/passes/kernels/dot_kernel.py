@@ -125,6 +125,7 @@ class _Builder:
         self.rows = 1
         if self.row_dim is not None:
             self.rows = chunk_of(self.shape[self.row_dim], asked_rows)
+        self.band = schedule.get("b", 0) // self.columns if schedule else 0
         most = most_sums(schedule.get("threads", 1) if schedule else 1)
         if self.rows * self.columns > most:
             room = f"at most {most} sums fit into registers"
@@ -141,7 +142,8 @@ class _Builder:
         outer = tuple(self.shape[d] for d in lead)
         at = self.kernel.unravel(self.kernel.program(2), outer) if lead else []
         index: dict[int, Span] = {d: Span(i, 1, inside=True) for d, i in zip(lead, at, strict=True)}
-        index[last] = self._span(0, self.columns, self.shape[last])
+        columns, row = self._order()
+        index[last] = self._span(columns, self.columns, self.shape[last])
         rows = Dim.of(1)
         if self.row_dim is None:
             self._tile(index)
@@ -149,8 +151,9 @@ class _Builder:
             rows = self.shape[self.row_dim].ceildiv(self.rows * TILES)
             self._tiles(index, self.row_dim)
         else:
-            rows = self.shape[self.row_dim].ceildiv(self.rows)
-            self._tile({**index, self.row_dim: self._span(1, self.rows, self.shape[self.row_dim])})
+            extent = self.shape[self.row_dim]
+            rows = extent.ceildiv(self.rows)
+            self._tile({**index, self.row_dim: self._span(row(), self.rows, extent)})
         return self.kernel.finish([self.shape[last].ceildiv(self.columns), rows, product(outer)])
 
     def _turns(self) -> bool:
@@ -207,9 +210,25 @@ class _Builder:
         self.tiles.fix(self.op.y, total)
         self.kernel.store(where[:-1], where[-1])
 
-    def _span(self, dim: int, size: int, extent: Dim) -> Span:
+    def _order(self) -> tuple[SSAValue, Callable[[], SSAValue]]:
+        """Return which tile of columns this program has, and what gives its tile of rows.
+
+        Programs go through a band of columns for all rows before they come to the next one.
+        """
+        kernel, emit, band = self.kernel, self.emit, self.band
+        tiles = self.shape[-1].ceildiv(self.columns).constant
+        if not tiles or not band or tiles % band or self.row_dim is None or self._turns():
+            return kernel.program(0), lambda: kernel.program(1)
+        rows = self.shape[self.row_dim].ceildiv(self.rows)
+        before = emit.times(kernel.program(1), tiles)
+        number = emit.binary(arith.AddiOp, before, kernel.program(0))
+        sizes = (Dim.of(tiles // band), rows, Dim.of(band))
+        first, row, column = kernel.unravel(number, sizes)
+        return emit.binary(arith.AddiOp, emit.times(first, band), column), lambda: row
+
+    def _span(self, number: SSAValue, size: int, extent: Dim) -> Span:
         whole = extent.constant is not None and extent.constant % size == 0
-        return Span(self.emit.times(self.kernel.program(dim), size), size, inside=whole)
+        return Span(self.emit.times(number, size), size, inside=whole)
 
     def _accumulate(self, index: dict[int, Span], right: Right | None) -> SSAValue:
         """Return a tile of products: a chain of multiply-adds for each element.

@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from xdsl.dialects.builtin import f32
-
 from lamina.dialects import nn
 from lamina.dialects.quant import ROWS
 from lamina.dialects.tile import TUNED, ScheduleAttr
 from lamina.errors import InputError
 from lamina.passes.groups import body_ops
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.dot_kernel import most_sums, multiplied_in
+from lamina.passes.kernels.dot_kernel import most_sums
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
 from lamina.passes.schedules.cost_model import CostModel
 from lamina.passes.schedules.database import NAMES, Database, Measured, Numbers
-from lamina.passes.schedules.product_class import class_of, linear_of
+from lamina.passes.schedules.product_class import class_of, dot_of, linear_of
 
 _GIVEN = re.compile(r"(?P<key>.+) -> (?P<numbers>[a-z]+=\d{1,9}( [a-z]+=\d{1,9})*)")
 
@@ -73,11 +71,10 @@ def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
 
 
 def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    (op,) = (op for op in body_ops(group) if isinstance(op, nn.DotGeneralOp))
-    narrow = multiplied_in(op) != f32
-    tile, threads = model.dot(narrow=narrow), model.machine.threads
-    sizes = {"m": tile.m, "n": tile.n}
-    return sizes if threads == 1 else {**sizes, "k": tile.k, "threads": threads}
+    if model.machine.threads > 1:
+        return model.shared_dot(dot_of(group)).numbers
+    tile = model.dot()
+    return {"m": tile.m, "n": tile.n}
 
 
 DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers]]] = {

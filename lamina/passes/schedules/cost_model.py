@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lamina.passes.schedules.machine import Machine
+from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 
 PANEL = 16
 """Columns of a packed panel."""
@@ -55,12 +56,6 @@ STEP = 4
 tenth of the others."""
 
 F32 = 4
-
-EACH = 64
-"""Sums of a thread that shares a tile: a quarter of the registers it can have."""
-
-SHARED_STEP = 32
-"""Columns of K that threads share at once: two steps of a matrix unit for 16-bit floats."""
 
 
 @dataclass(frozen=True)
@@ -137,23 +132,16 @@ class CostModel:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)
 
-    def _shared_dot(self, *, narrow: bool) -> Tile:
-        """Return the tile of a block of threads, nearly square.
+    def shared_dot(self, dot: Dot) -> SharedTile:
+        """Return the tile of a product of two tensors that the threads of a block share."""
+        return shared_tile(dot, self.machine.threads, self.machine.matrix, self._step)
 
-        Operands of 16 bits leave a thread room for twice the sums, and come in longer steps.
-        """
-        sums = EACH * self.machine.threads // (1 if narrow else 2)
-        columns = 1 << (sums.bit_length() - 1) // 2
-        return Tile(sums // columns, columns, columns, SHARED_STEP if narrow else self._step)
-
-    def dot(self, *, narrow: bool = False) -> Tile:
-        """Return the tile of a product of two tensors, both of 16-bit floats if `narrow`.
+    def dot(self) -> Tile:
+        """Return the tile of a product of two tensors.
 
         Its right operand is turned round once for all rows of a tile. Sums take half of the
         registers, as those of floats do.
         """
-        if self.machine.threads > 1:
-            return self._shared_dot(narrow=narrow)
         rows = self.wishes.rows or MOST_ROWS
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)

@@ -28,7 +28,8 @@ class Machine:
     `lanes` are the f32 of a register, `registers` how many there are, `l1` and `l2` the bytes of
     a core's data caches; `dots` says that there is an instruction for dots of 8-bit numbers. `cpu`
     is a name that tells CPUs of the same numbers apart. `threads` share a tile on a GPU, and each
-    has as many registers as a core. Raises `InputError` for a number that no machine has.
+    has as many registers as a core; units that multiply matrices of 16-bit floats take `matrix`
+    rows at once, 0 where there are none. Raises `InputError` for a number that no machine has.
     """
 
     lanes: int = 8
@@ -39,15 +40,18 @@ class Machine:
     cores: int = 1
     cpu: str = ""
     threads: int = 1
+    matrix: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
         for name, most in _MOST.items():
             whole_number(getattr(self, name), f"schedule-groups: {name}", 1, most)
+        whole_number(self.matrix, "schedule-groups: matrix", 0, _MOST["threads"])
         if not isinstance(self.cpu, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"schedule-groups: cpu is {self.cpu!r}: expected a name as text")
 
     @property
     def digest(self) -> str:
         """A short text that another machine does not have."""
-        return sha256(repr(astuple(self)).encode()).hexdigest()[:_LETTERS]
+        numbers = astuple(self) if self.matrix else astuple(self)[:-1]
+        return sha256(repr(numbers).encode()).hexdigest()[:_LETTERS]

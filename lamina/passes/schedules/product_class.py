@@ -7,18 +7,19 @@ from itertools import groupby
 from math import prod
 from typing import Any, Final, cast
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from lamina.dialects import cache, nn, quant
+from lamina.dialects import cache, nn, quant, tile
 from lamina.dialects.plan import element_bytes
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.groups import body_ops
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.dot_kernel import Roles
+from lamina.passes.kernels.dot_kernel import Roles, multiplied_in
 from lamina.passes.kernels.linear_kernel import Product, is_linear, is_unpacked, shape_of
 from lamina.passes.schedules.cost_model import Linear
+from lamina.passes.schedules.shared_tiles import Dot
 
 
 def linear_of(group: nn.GroupOp, *, few: bool) -> Linear:
@@ -43,6 +44,22 @@ def linear_of(group: nn.GroupOp, *, few: bool) -> Linear:
         sums=max(map(_sums, products)),
         pages=any(isinstance(op, cache.WriteOp) for op in ops),
         weight=max(map(_weight_bytes, products)),
+    )
+
+
+def dot_of(group: nn.GroupOp) -> Dot:
+    """Return what the tile of a group's product of two tensors depends on."""
+    (op,) = (op for op in body_ops(group) if isinstance(op, nn.DotGeneralOp))
+    roles, last = Roles.of(op), len(extents(op.y.type)) - 1
+    sizes = [dim.constant for dim in extents(op.y.type)]
+    rows = max((i for i in roles.left.values() if i >= len(tile.pairs(op.batch))), default=None)
+    batches = prod(size or 1 for i, size in enumerate(sizes) if i not in (rows, last))
+    return Dot(
+        narrow=multiplied_in(op) != f32,
+        rows=1 if rows is None else sizes[rows],
+        columns=sizes[last],
+        depth=extents(op.a.type)[roles.contract[0]].constant,
+        batches=batches,
     )
 
 

@@ -160,7 +160,7 @@ def loaded(
 def _matrices(
     low: Lowering, op: tile.DotOp, operand: Operand, memory: SSAValue, start: Number
 ) -> SSAValue:
-    """Load matrices of 8 by 8: four for a fragment of the left operand, two for the right."""
+    """Load matrices of 8 by 8, four at once: one fragment of the left operand, two of the right."""
     how, shape = how_of(low, op), operand.rows.shape
     k, free = (shape[1], 1) if operand.across else (1, shape[1])
     if operand.use == LEFT:
@@ -168,9 +168,12 @@ def _matrices(
         groups = [(how.columns, 0), (how.rows, 16 * free)]
         again = [(how.m // (16 * how.rows), 16 * how.rows * free), (how.k // 16, 16 * k)]
     else:
-        count, more = 2, [(2, 8 * k), (2, 0)]
+        columns = how.n // (8 * how.columns)
+        pair = 1 if columns % 2 else 2
+        next_one = 8 * how.columns * free
+        count, more = 2 * pair, [(2, 8 * k), (2, next_one * (pair - 1))]
         groups = [(how.columns, 8 * free), (how.rows, 0)]
-        again = [(how.n // (8 * how.columns), 8 * how.columns * free), (how.k // 16, 16 * k)]
+        again = [(columns // pair, next_one * pair), (how.k // 16, 16 * k)]
     # Lane t names row t % 8 of matrix t / 8: along K where rows lie across it.
     lanes = [(8, k if operand.across else free), *more]
     rows = Layout((*lanes, *groups), tuple(again))

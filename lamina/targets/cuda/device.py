@@ -151,6 +151,12 @@ class CudaDevice:
         self._staging.receive(buffer.address + offset, data)
         return data
 
+    def copy(self, source: CudaBuffer, target: CudaBuffer, size: int, times: int) -> None:
+        """Copy the first bytes of a buffer to another, so many times, and wait for that."""
+        for _ in range(times):
+            self.call("cuMemcpyDtoDAsync", target.address, source.address, size, self.stream)
+        self.wait()
+
     def wait(self) -> None:
         """Wait until all work is done."""
         self.call("cuStreamSynchronize", self.stream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from lamina.targets.base import Artifact
 from lamina.targets.cuda.compiled_kernels import KernelFacts
-from lamina.targets.cuda.cubins import link, linker_version
+from lamina.targets.cuda.cubins import Cubin, link, linker_version
 from lamina.targets.cuda.nvvm import ACCEPTS, emit_kernel
 from lamina.targets.cuda.printer import NodeTable
 from lamina.targets.cuda.ptx import to_ptx
@@ -39,8 +39,19 @@ def emit_artifact(name: str, module: ModuleOp, arch: str) -> Artifact:
     facts: dict[str, Any] = {"arch": arch}
     if codes and (cubin := link(ptx, arch)) is not None:
         sections[CUBIN] = cubin.code
-        facts |= {"nvjitlink": linker_version(), "usage": cubin.usage}
+        facts |= {"nvjitlink": linker_version(), "usage": _whole_usage(cubin, kernels)}
     return artifact_of(name, module, plan, sections, facts)
+
+
+def _whole_usage(cubin: Cubin, kernels: Sequence[KernelFacts]) -> dict[str, dict[str, int]]:
+    """Return what each kernel takes, with the shared memory that its launch gives it."""
+    return {
+        each.name: {
+            **cubin.usage[each.name],
+            "shared_bytes": cubin.usage[each.name]["shared_bytes"] + each.dynamic_bytes,
+        }
+        for each in kernels
+    }
 
 
 def listings(module: ModuleOp, artifact: Artifact) -> Mapping[str, str]:

@@ -8,12 +8,13 @@ from xdsl.passes import ModulePass
 
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
-from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
+from lamina.passes.schedules.shared_tiles import WARP, WARPGROUP
 from lamina.targets.cuda.architectures import most_shared
+from lamina.targets.devices.splits import split_passes
 from lamina.targets.plans.pages import check_pages
 
 THREADS: Final = 128
@@ -40,13 +41,20 @@ def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
     """
     memory = most_shared(arch)
     check_pages("cuda", kv)
-    layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=arch in WARPGROUPS)
+    together = arch in WARPGROUPS
+    layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=together)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
-    schedule = ScheduleGroupsPass(lanes=64, few=THREADS, written=THREADS, threads=THREADS)
+    schedule = ScheduleGroupsPass(
+        lanes=64,
+        few=THREADS,
+        written=THREADS,
+        threads=THREADS,
+        matrix=WARPGROUP if together else WARP,
+    )
     threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
-        "groups": (ChooseVariantsPass((1,)), schedule),
+        "groups": (*split_passes(), schedule),
         "kernels": (PlanCopiesPass(),),
         "plan": (layouts, threads),
     }

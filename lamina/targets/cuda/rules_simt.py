@@ -261,12 +261,15 @@ def _warpgroup_multiply(p: Printer, op: simt.WarpgroupMultiplyOp) -> None:
     starts = [_shared_words(p, p.memories[x], at) for x, at in ((op.a, op.a_at), (op.b, op.b_at))]
     steps = [values(op.a_steps), values(op.b_steps)]
     registers = p.elements(op.c)
+    groups = op.threads // simt.WARPGROUP
+    if groups > 1:
+        starts[0] = _rows_further(p, starts[0], 2 * 8 * steps[0][0] // 16)
     p.call(f"{_WARPGROUP}.fence.sync.aligned", "void")
-    for row in range(m // 64):
+    for row in range(m // (64 * groups)):
         held = registers[row * sums : (row + 1) * sums]
         for inner in range(k // 16):
             places = [
-                _descriptor(p, start, row * 8 * far[0] + inner * 2 * far[1], far)
+                _descriptor(p, start, row * groups * 8 * far[0] + inner * 2 * far[1], far)
                 for start, far, row in zip(starts, steps, (row, 0), strict=True)
             ]
             held = _product(p, f"m64n{n}k16.f32.{kind}.{kind}", held, places, across)
@@ -274,6 +277,14 @@ def _warpgroup_multiply(p: Printer, op: simt.WarpgroupMultiplyOp) -> None:
     p.call(f"{_WARPGROUP}.commit_group.sync.aligned", "void")
     p.call(f"{_WARPGROUP}.wait_group.sync.aligned", "void", ("i64", "0"))
     p.set(op.y, p.joined(registers, element(op.y.type), len(registers)))
+
+
+def _rows_further(p: Printer, start: str, units: int) -> str:
+    """Return where the rows of this thread's warpgroup begin, `units` further for each."""
+    thread = p.call(f"{_REGISTER}.tid.x", "i32")
+    group = p.emit(f"lshr i32 {thread}, {simt.WARPGROUP.bit_length() - 1}")
+    further = p.emit(f"mul i32 {group}, {units}")
+    return p.emit(f"add i64 {start}, {p.emit(f'zext i32 {further} to i64')}")
 
 
 def _shared_words(p: Printer, memory: Memory, at: SSAValue) -> str:

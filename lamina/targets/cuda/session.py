@@ -12,10 +12,12 @@ import numpy as np
 
 from lamina.targets.base import Array
 from lamina.targets.cuda.branches import Work
+from lamina.targets.cuda.clock import Clock
 from lamina.targets.cuda.compiled_kernels import Launch, launch_of
 from lamina.targets.cuda.device import CudaBuffer, CudaDevice
 from lamina.targets.cuda.graphs import Graph
 from lamina.targets.cuda.staging import Pinned
+from lamina.targets.devices.noting import Times
 from lamina.targets.devices.session import DeviceSession
 from lamina.targets.devices.steps import Output, Places, Step
 from lamina.targets.plans.dispatches import Dispatch
@@ -77,13 +79,19 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
         """Begin with no memory."""
         device = executable.device
         super().__init__(
-            executable.signature, executable.plan, device, executable.packed, executable.hosts
+            executable.signature,
+            executable.plan,
+            device,
+            executable.packed,
+            executable.hosts,
+            executable.recorder,
         )
         self.workers = _PROGRAMS * device.multiprocessors
         # Unloaded after the graphs of its kernels. The executable is not held: it has the session.
         self._loaded = executable.loaded
         self._device = device
         self._kernels = executable.loaded.kernels
+        self._clock = Clock(device)
         self._to_send = 0
         self._under_way = False
         with device.lock:
@@ -182,6 +190,14 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
             part = data[start : start + output.nbytes].copy()
             found[output.name] = part.view(output.dtype).reshape(output.shape)
         return int(data[:4].view(np.int32)[0]), found
+
+    def _timed(self, run: Run) -> Times:
+        if run.before:
+            run.before(self._device.stream)
+        return self._clock.timed([launch for stage in run.stages for launch in stage])
+
+    def _emptied(self, run: Run) -> Run:
+        return Run((), after=run.after)
 
     def _discard(self, step: Step[CudaBuffer, Run]) -> None:
         for run in step.runs:

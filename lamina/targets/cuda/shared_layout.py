@@ -51,7 +51,7 @@ class SharedLayout:
         """Return the pointer to a memory in LLVM."""
         if not self.given:
             return f'@"{kernel}.shared{list(self.starts).index(memory)}"'
-        piece = f'ptr addrspace({SPACE}) @"{kernel}.shared"'
+        piece = f'ptr addrspace({SPACE}) @"{kernel}$shared"'
         return f"getelementptr (i8, {piece}, i64 {self.starts[memory]})"
 
     def declared(self, kernel: str, memory: SSAValue, size: int, type: str) -> str:
@@ -66,4 +66,4 @@ class SharedLayout:
         if not self.given:
             return []
         space = f"external addrspace({SPACE})"
-        return [f'@"{kernel}.shared" = {space} global [0 x i8], align {_PIECE_ALIGNMENT}']
+        return [f'@"{kernel}$shared" = {space} global [0 x i8], align {_PIECE_ALIGNMENT}']

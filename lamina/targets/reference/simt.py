@@ -248,7 +248,7 @@ def _multiply_together(run: ThreadBlock, op: simt.WarpgroupMultiplyOp, args: Arg
     across = tile.values(op.across) or (0, 0)
     left = _of_eight(run, op, a, a_at, (m, k), tile.values(op.a_steps), across[0])
     right = _of_eight(run, op, b, b_at, (n, k), tile.values(op.b_steps), across[1])
-    layout = Fragments(m, n, k, 2, 4, 1).sums()
+    layout = Fragments(m, n, k, 2, len(run.threads) // SUBGROUP, 1).sums()
     table = layout.table(len(run.threads))
     total = (left @ right.T).reshape(-1)[table] + c
     return (total.astype(np.float32),)

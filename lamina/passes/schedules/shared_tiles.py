@@ -1,0 +1,115 @@
+"""Which tile of a product of two tensors the threads of a block share.
+
+What is read of both operands for a product is least where a tile is large and nearly square; but
+every multiprocessor should have one.
+
+- Without matrix units, a thread has `EACH` sums, a quarter of the registers that it can have.
+- Matrix units read their operands from shared memory, which is what they wait for: a warp has 64
+  rows by 64 columns of sums, or four warps together 64 rows by as many columns as a unit takes. In
+  either case a thread has 128 sums, half of its registers.
+- Copies of later rounds are under way while one is multiplied: `ROUNDS` in all, since memory takes
+  about as long as two rounds of a large tile.
+- Programs that run at once go through some columns of the result for all of its rows: what they
+  read of both operands together is then least, and is found in the second cache level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final
+
+EACH: Final = 64
+"""Sums of a thread that shares a tile."""
+
+STEP: Final = 32
+"""Columns of K that threads share at once: two steps of a matrix unit for 16-bit floats."""
+
+ROUNDS: Final = 4
+"""Rounds of a large tile's operands in shared memory."""
+
+ABREAST: Final = 8
+"""Tiles of columns that programs go through before the next ones."""
+
+MULTIPROCESSORS: Final = 128
+"""About as many as large GPUs have: so many tiles there should be."""
+
+UNKNOWN: Final = 1024
+"""Rows or columns of an extent that is not known: those of a prompt."""
+
+WARP, WARPGROUP = 16, 64
+"""Rows that the matrix unit of a warp takes at once, and those of four warps together."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A product of two tensors, as far as its tile depends on it; None for what is not known.
+
+    `narrow` says that both are of 16-bit floats; `batches` are all extents but the last two.
+    """
+
+    narrow: bool = False
+    rows: int | None = None
+    columns: int | None = None
+    depth: int | None = None
+    batches: int = 1
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """Rows `m` by columns `n` that `threads` threads share, `k` columns of K at once.
+
+    The operands of `stages` rounds are in shared memory; programs go through bands of `b` columns.
+    None is what is not said.
+    """
+
+    m: int
+    n: int
+    k: int
+    threads: int
+    stages: int | None = None
+    b: int | None = None
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Those that are said, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+_LARGE: Final[Mapping[int, tuple[tuple[int, int, int, int], ...]]] = {
+    WARP: ((128, 128, 32, 1),),
+    WARPGROUP: ((128, 128, 64, 1), (128, 256, 64, 2)),
+}
+"""Larger tiles of matrix units, by their rows: m, n, k, and how many times as many threads."""
+
+
+def shared_tile(dot: Dot, threads: int, matrix: int, step: int) -> SharedTile:
+    """Return the tile of a product for `threads` threads and units of `matrix` rows, 0 for none.
+
+    `step` are the columns of K at once of what has no units.
+    """
+    # Operands of 16 bits leave a thread room for twice the sums, and come in longer steps.
+    sums = EACH * threads // (1 if dot.narrow else 2)
+    side = 1 << (sums.bit_length() - 1) // 2
+    small = SharedTile(sums // side, side, STEP if dot.narrow else step, threads)
+    if not dot.narrow or not matrix:
+        return small
+    fitting = [
+        SharedTile(m, n, k, threads * times, ROUNDS, _band(dot, n))
+        for m, n, k, times in _LARGE[matrix]
+        if _tiles(dot, m, n) >= MULTIPROCESSORS and dot.depth and dot.depth % k == 0
+    ]
+    return fitting[-1] if fitting else small
+
+
+def _tiles(dot: Dot, m: int, n: int) -> int:
+    """Return how many whole tiles there are."""
+    rows, columns = (UNKNOWN if size is None else size for size in (dot.rows, dot.columns))
+    return rows // m * (columns // n) * dot.batches
+
+
+def _band(dot: Dot, n: int) -> int | None:
+    """Return the columns of a band; None where there is only one, or bands come out unequal."""
+    tiles = 0 if dot.columns is None or dot.columns % n else dot.columns // n
+    abreast = max((count for count in range(1, ABREAST + 1) if tiles % count == 0), default=1)
+    return abreast * n if 1 < abreast < tiles else None

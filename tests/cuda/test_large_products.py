@@ -1,0 +1,63 @@
+"""Products that are large enough for the large tiles of matrix units, on a device that is none."""
+
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+from fake_cuda import FakeCudaTarget
+from kernel_sources import codes_of
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+import lamina
+from lamina import compiler
+from lamina.plugins import manager
+from lamina.targets.base import Executable
+from lamina.testing.ptx import Specification
+from lamina.testing.ptx.driver import FakeDriver
+
+COLUMNS, DEPTH = 2048, 192
+DEVICES = {"sm_80": (8, 0), "sm_90a": (9, 0)}
+ELEMENTS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+WAYS = {"rows": ([DEPTH, COLUMNS], 0), "columns": ([COLUMNS, DEPTH], 1)}
+
+
+def product(kind: str, way: str) -> ModuleOp:
+    """As many rows as there are, by a matrix whose rows or columns are summed over."""
+    (first, second), contracted = WAYS[way]
+    x, w = f'tensor<?x{DEPTH}x{kind}, #nn.dims<["T"]>>', f"tensor<{first}x{second}x{kind}>"
+    y = f'tensor<?x{COLUMNS}xf32, #nn.dims<["T"]>>'
+    return Parser(
+        manager.context(),
+        f"""
+func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}})
+    -> ({y} {{lamina.output = "y"}}) {{
+  %y = nn.dot_general %x, %w {{contract = [[1, {contracted}]], lamina.src = ["/y"]}} : ({x}, {w}) -> {y}
+  func.return %y : {y}
+}}""",
+    ).parse_module()
+
+
+@cache
+def executable(kind: str, way: str, arch: str) -> Executable:
+    driver = FakeDriver([Specification(DEVICES[arch])])
+    return lamina.compile(product(kind, way), FakeCudaTarget(arch, driver=driver))
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+@pytest.mark.parametrize(("kind", "way", "rows"), [("bf16", "rows", 130), ("f16", "columns", 77)])
+def test_large_tiles_give_what_numpy_does(kind: str, way: str, rows: int, arch: str) -> None:
+    rng = np.random.default_rng(rows)
+    x = rng.standard_normal((rows, DEPTH), np.float32).astype(ELEMENTS[kind])
+    w = rng.standard_normal(WAYS[way][0], np.float32).astype(ELEMENTS[kind])
+    (y,) = executable(kind, way, arch)(x=x, w=w).values()
+    right = x.astype("f8") @ (w.T if WAYS[way][1] else w).astype("f8")
+    assert np.allclose(y, right, atol=1e-3)
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+def test_large_tiles_are_given_the_memory_that_they_need(arch: str) -> None:
+    module = compiler.lower(product("bf16", "rows"), FakeCudaTarget(arch))
+    *_, code = codes_of(module)
+    assert code.shared_bytes > 48 << 10

@@ -1,0 +1,52 @@
+"""The tiles that the threads of a block share, by what is multiplied."""
+
+import pytest
+
+from lamina.passes.schedules.cost_model import CostModel
+from lamina.passes.schedules.machine import Machine
+from lamina.passes.schedules.shared_tiles import (
+    WARP,
+    WARPGROUP,
+    Dot,
+    SharedTile,
+    shared_tile,
+)
+
+SMALL = SharedTile(128, 64, 32, 128)
+LARGE = SharedTile(128, 128, 32, 128, 4, 1024)
+
+
+@pytest.mark.parametrize(
+    ("dot", "tile"),
+    [
+        (Dot(True, 4096, 4096, 4096), LARGE),
+        (Dot(True, 64, 64, 64), SMALL),
+        (Dot(True, 100, 50000, 512), SMALL),
+        (Dot(True, 512, 4096, 512), LARGE),
+        (Dot(True, 512, 2048, 512), SMALL),
+        (Dot(True, 128, 128, 4096, batches=128), SharedTile(128, 128, 32, 128, 4)),
+        (Dot(True, 4096, 4096, 4100), SMALL),
+        (Dot(True, 4096, 4096, None), SMALL),
+        (Dot(True, None, 4096, 512), LARGE),
+        (Dot(True, None, 576, 512), SMALL),
+    ],
+)
+def test_tiles_are_large_where_all_multiprocessors_have_one(dot: Dot, tile: SharedTile) -> None:
+    assert shared_tile(dot, 128, WARP, 4) == tile
+
+
+def test_four_warps_together_have_larger_tiles() -> None:
+    found = shared_tile(Dot(True, 4096, 4096, 4096), 128, WARPGROUP, 4)
+    assert (found.m, found.n, found.k, found.threads) == (128, 256, 64, 256)
+    assert shared_tile(Dot(True, 64, 64, 64), 128, WARPGROUP, 4) == SMALL
+
+
+@pytest.mark.parametrize("matrix", [0, WARP])
+def test_what_units_do_not_multiply_has_sums_in_a_quarter_of_the_registers(matrix: int) -> None:
+    wide = Dot(False, 4096, 4096, 4096)
+    assert shared_tile(wide, 128, matrix, 4) == SharedTile(64, 64, 4, 128)
+    assert CostModel(Machine(threads=64)).shared_dot(wide) == SharedTile(64, 32, 4, 64)
+
+
+def test_machines_without_units_keep_their_name() -> None:
+    assert Machine(matrix=WARP).digest != Machine().digest == Machine(matrix=0).digest
