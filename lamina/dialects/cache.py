@@ -8,7 +8,7 @@ a write gives the next one, so order and in-place update follow from data flow.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -29,6 +29,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -184,18 +185,13 @@ def _read_type(pages: Attribute, positions: Attribute, table: Attribute) -> Tens
     return tensor(f32, [extents(positions)[0], length, kind.heads.value.data, kind.dim.value.data])
 
 
-@irdl_op_definition
-class AttentionOp(IRDLOperation):
-    """Causal attention of `q[T, H, D]` over the pages: softmax(scale * q k^T) v. Composite.
+BESIDE = 4
+"""Numbers that a part of attention keeps beside its weighted values: their maximum, their sum, and
+two that have none, so that rows are as aligned as 16 bytes are."""
 
-    H is a multiple of the pool's heads (grouped queries: head h reads pool head h * G / H). The
-    token at position p sees positions 0..p of its sequence; rows never written are not read.
-    `work[W, 2]` lists (sequence, query block) so that every token is in exactly one entry: entry
-    (s, b) is the tokens `query_start[s] + b * block …` of s. Pages are visited in ascending
-    order, `page` keys at a time, with running maximum and sum (Dao 2023; Kwon et al. 2023).
-    """
 
-    name = "cache.attention"
+class _Attention(IRDLOperation):
+    """Operands, scale and block of attention over pages."""
 
     q = operand_def(TensorType)
     k = operand_def(PagesType)
@@ -210,9 +206,44 @@ class AttentionOp(IRDLOperation):
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(Pure())
-    assembly_format = (
+    assembly_format: ClassVar[str | None] = (
         f"$q `,` $k `,` $v `,` $positions `,` $query_start `,` $table `,` $work {FUNCTIONAL}"
     )
+
+    def verify_operands(self) -> None:
+        """Check the operands' shapes."""
+        q, kind = extents(self.q.type), cast("PagesType", self.k.type)
+        require(len(q) == 3, "q is [T, H, D]")
+        require(
+            q[2] == kind.dim.value.data,
+            f"head dimension {q[2]} over pages of {kind.dim.value.data}",
+        )
+        require(q[1] % kind.heads.value.data == 0, f"{q[1]} heads over {kind.heads.value.data}")
+        require(self.positions.type == tensor(i32, q[:1]), f"positions {self.positions.type}")
+        require(extents(self.work.type)[1] == 2, f"work is {self.work.type}, expected [W, 2]")
+
+    def verify_span(self, span: IntegerAttr[Any]) -> None:
+        """Check that a part of the positions has whole pages."""
+        page = cast("PagesType", self.k.type).page.value.data
+        whole = span.value.data > 0 and span.value.data % page == 0
+        require(whole, f"parts of {span.value.data} positions over pages of {page}")
+
+
+@irdl_op_definition
+class AttentionOp(_Attention):
+    """Causal attention of `q[T, H, D]` over the pages: softmax(scale * q k^T) v. Composite.
+
+    H is a multiple of the pool's heads (grouped queries: head h reads pool head h * G / H). The
+    token at position p sees positions 0..p of its sequence; rows never written are not read.
+    `work[W, 2]` lists (sequence, query block) so that every token is in exactly one entry: entry
+    (s, b) is the tokens `query_start[s] + b * block …` of s. Pages are visited in ascending
+    order, `page` keys at a time, with running maximum and sum (Dao 2023; Kwon et al. 2023). With
+    a `span`, each part of so many positions is summed up by itself, and parts in ascending order.
+    """
+
+    name = "cache.attention"
+
+    span = opt_prop_def(IntegerAttr)
 
     def __init__(
         self,
@@ -223,26 +254,113 @@ class AttentionOp(IRDLOperation):
         *,
         scale: float,
         block: int,
+        span: int | None = None,
     ) -> None:
+        properties: dict[str, Attribute | None] = {
+            "scale": FloatAttr(scale, f32),
+            "block": IntegerAttr(block, 64),
+            "span": None if span is None else IntegerAttr(span, 64),
+        }
+        super().__init__(operands=[q, k, v, *batch], properties=properties, result_types=[q.type])
+
+    def verify_(self) -> None:
+        """Check shapes."""
+        self.verify_operands()
+        require(self.y.type == self.q.type, "y has the type of q")
+        if self.span is not None:
+            self.verify_span(self.span)
+
+
+@irdl_op_definition
+class PartialAttentionOp(_Attention):
+    """The parts of `cache.attention`, `span` positions each, for `cache.merge`.
+
+    y is f32 [T, H, P, D + 4] with P = ceildiv(B * page, span): row (t, h, p) has the values of
+    positions `p * span …` weighted by e^(score - maximum), then the maximum of the scores and the
+    sum of the weights. What is left of a row means nothing, nor does a part of positions that the
+    token does not see.
+    """
+
+    name = "cache.partial_attention"
+
+    span = prop_def(IntegerAttr)
+
+    def __init__(
+        self,
+        q: SSAValue,
+        k: SSAValue,
+        v: SSAValue,
+        batch: tuple[SSAValue, SSAValue, SSAValue, SSAValue],
+        *,
+        scale: float,
+        block: int,
+        span: int,
+    ) -> None:
+        properties: dict[str, Attribute | None] = {
+            "scale": FloatAttr(scale, f32),
+            "block": IntegerAttr(block, 64),
+            "span": IntegerAttr(span, 64),
+        }
+        y = _parts_type(q.type, k.type, batch[2].type, span)
+        super().__init__(operands=[q, k, v, *batch], properties=properties, result_types=[y])
+
+    def verify_(self) -> None:
+        """Check shapes."""
+        self.verify_operands()
+        self.verify_span(self.span)
+        span = self.span.value.data
+        expected = _parts_type(self.q.type, self.k.type, self.table.type, span)
+        require(self.y.type == expected, f"result is {self.y.type}, expected {expected}")
+
+
+def _parts_type(q: Attribute, pages: Attribute, table: Attribute, span: int) -> TensorType[Any]:
+    tokens, heads, width = extents(q)
+    page = cast("PagesType", pages).page.value.data
+    return tensor(f32, [tokens, heads, extents(table)[1].ceildiv(span // page), width + BESIDE])
+
+
+@irdl_op_definition
+class MergeOp(IRDLOperation):
+    """Attention `y[T, H, D]` of its parts: those that each token sees, in ascending order.
+
+    %y = cache.merge %parts, %positions {span = 256 : i64} : (…) -> tensor<?x9x64xf32, …>
+    """
+
+    name = "cache.merge"
+
+    parts = operand_def(TensorType)
+    positions = operand_def(TensorType)
+    span = prop_def(IntegerAttr)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = f"$parts `,` $positions {FUNCTIONAL}"
+
+    def __init__(self, parts: SSAValue, positions: SSAValue, span: int) -> None:
+        tokens, heads, _, width = extents(parts.type)
         super().__init__(
-            operands=[q, k, v, *batch],
-            properties={"scale": FloatAttr(scale, f32), "block": IntegerAttr(block, 64)},
-            result_types=[q.type],
+            operands=[parts, positions],
+            properties={"span": IntegerAttr(span, 64)},
+            result_types=[tensor(f32, [tokens, heads, width - BESIDE])],
         )
 
     def verify_(self) -> None:
         """Check shapes."""
-        q, kind = extents(self.q.type), cast("PagesType", self.k.type)
-        require(self.y.type == self.q.type and len(q) == 3, "q and y are [T, H, D]")
-        require(
-            q[2] == kind.dim.value.data,
-            f"head dimension {q[2]} over pages of {kind.dim.value.data}",
-        )
-        require(q[1] % kind.heads.value.data == 0, f"{q[1]} heads over {kind.heads.value.data}")
-        require(self.positions.type == tensor(i32, q[:1]), f"positions {self.positions.type}")
-        require(extents(self.work.type)[1] == 2, f"work is {self.work.type}, expected [W, 2]")
+        parts, y = extents(self.parts.type), extents(self.y.type)
+        require(len(parts) == 4 and self.span.value.data > 0, f"parts are {self.parts.type}")
+        expected = (*parts[:2], parts[3] - BESIDE)
+        require(y == expected, f"result is {self.y.type} of parts {self.parts.type}")
+        require(self.positions.type == tensor(i32, parts[:1]), f"positions {self.positions.type}")
 
 
-OPS: list[type[Operation]] = [AttentionOp, ReadOp, SequenceOp, WriteOp]
+OPS: list[type[Operation]] = [
+    AttentionOp,
+    MergeOp,
+    PartialAttentionOp,
+    ReadOp,
+    SequenceOp,
+    WriteOp,
+]
 
 CACHE = Dialect("cache", OPS, [PagesType])

@@ -50,6 +50,7 @@ PASSES: tuple[str, ...] = (
     "choose-cache-layout",
     "choose-layouts",
     "choose-places",
+    "choose-splits",
     "choose-variants",
     "decompose-composites",
     "decompose-math",

@@ -16,6 +16,7 @@ from lamina.dialects.traits import Elementwise
 from lamina.passes.kernels.attention_kernel import piece_of
 from lamina.passes.kernels.dot_kernel import COLUMNS, has_tiles
 from lamina.passes.kernels.linear_kernel import is_linear
+from lamina.passes.kernels.merge_kernel import merged_heads
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import COMBINE, STATISTICS, chunk_of
 from lamina.passes.kernels.tiles import splits
@@ -30,12 +31,14 @@ SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
 
 
-ENDING = ("attention", "contraction", "dot", "linear", "reduce", "rows", "softmax")
+ENDING = ("attention", "contraction", "dot", "linear", "merge", "reduce", "rows", "softmax")
 """Anchors whose kernels store a whole tile at a time (`Kernel.store`), which an end may follow."""
 
 
 ANCHORS: dict[type[Operation], str] = {
     cache.AttentionOp: "attention",
+    cache.MergeOp: "merge",
+    cache.PartialAttentionOp: "partial_attention",
     nn.ScanOp: "scan",
     nn.ScatterOp: "scatter",
     nn.SortOp: "sort",
@@ -126,6 +129,8 @@ def _grain(op: Operation) -> Grain:
         return Grain(1, ROWS, flexible=True)
     if isinstance(op, cache.AttentionOp):
         return Grain(1, piece_of(op))
+    if isinstance(op, cache.MergeOp):
+        return Grain(1, merged_heads(op) * extents(op.y.type)[2].evaluate({}))
     shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
     widest = COLUMNS if anchor == "dot" else WIDEST
     return Grain(len(shape) - 1, chunk_of(shape[-1], widest)) if shape else Grain(0, 1)

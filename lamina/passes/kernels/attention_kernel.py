@@ -6,49 +6,42 @@ running maximum, sum and output are brought up to date (Milakov and Gimelshein 2
 A page that a row may not see leaves that row exactly as it was, so a row's bits do not depend on
 the rows that share its program.
 
-All rows are scored together; maxima follow row by row, then powers and sums, so that the chains of
-several rows overlap; then the results, a group of rows and a part of their columns at a time. What
-rows have lies in memory of the program.
+Where positions are summed up in parts, a part is begun anew, and what it gave is merged with the
+parts before it; or each part has a program of its own, which leaves it for `merge_kernel` to do
+just that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import gcd
+from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, f32, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import cache, nn, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
+from lamina.passes.kernels.attended_rows import AttendedRows, Entry
 from lamina.passes.kernels.kernel import Kernel
-from lamina.passes.kernels.subscripts import Index, Span
+from lamina.passes.kernels.merge_kernel import Merging
+from lamina.passes.kernels.subscripts import Span
 
 PIECE = 32
 """Columns of the result that are finished at once: a block of 8-bit activations."""
-
-GROUP = 4
-"""Rows of a group, at most: a single token has few rows, and those of no token are not summed."""
-
-SUMS = 128
-"""Scores in registers at once: 8 registers of 512 bits."""
-
-VALUES = 192
-"""Sums of values in registers at once, so many that the loads of weights are lost among them."""
-
-WORDS = 16
-"""Keys of a tile where their layout has none, and columns that are taken at once elsewhere."""
 
 
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is `cache.attention`."""
     kernel = Kernel(group, name)
-    return _Builder(kernel, kernel.only(cache.AttentionOp)).build()
+    return _Whole(kernel, kernel.only(cache.AttentionOp)).build()
+
+
+def build_partial_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
+    """Build the kernel of a group that is `cache.partial_attention`."""
+    kernel = Kernel(group, name)
+    return _Parts(kernel, kernel.only(cache.PartialAttentionOp)).build()
 
 
 def piece_of(op: cache.AttentionOp) -> int:
@@ -58,346 +51,175 @@ def piece_of(op: cache.AttentionOp) -> int:
     return PIECE if width % PIECE == 0 else shared * width.evaluate({})
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A page that rows look at: its number, the head, its first key's position, and its keys."""
+class _Program:
+    """The program of an entry: it finds its tokens, and attends with them if there are any."""
 
-    number: SSAValue
-    head: SSAValue
-    begin: SSAValue
-    left: SSAValue
-
-
-class _Builder:
-    def __init__(self, kernel: Kernel, op: cache.AttentionOp) -> None:
-        self.kernel, self.op = kernel, op
+    def __init__(
+        self, kernel: Kernel, op: cache.AttentionOp | cache.PartialAttentionOp, span: int
+    ) -> None:
+        self.kernel, self.batch = kernel, op
         self.tiles, self.emit = kernel.tiles, kernel.emit
-        self.pages = cast("PagesType", op.k.type)
-        self.page = self.pages.page.value.data
-        self.width = self.pages.dim.value.data
-        self.heads = self.pages.heads.value.data
-        self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
-        self.block = op.block.value.data
-        self.rows = self.block * self.shared
-        self.group = max(n for n in range(1, GROUP + 1) if self.rows % n == 0)
-        self.columns = self.width
-        self.grain = self.pages.tile.value.data or gcd(self.page, WORDS)
-        self.abreast = self._most_keys()
-        while self.columns % 32 == 0 and self.group * self.columns > VALUES:
-            self.columns //= 2
-        emit = self.emit
-        self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
-        self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page + self.grain]))
-        self.tops = emit.add(tile.ScratchOp(f32, [self.rows]))
-        self.totals = emit.add(tile.ScratchOp(f32, [self.rows]))
-        self.sums = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
-        self.all_rows = Span(emit.index(0), self.rows, inside=True)
+        self.rows = AttendedRows(kernel, op)
+        self.per_part = span // self.rows.page
 
-    def _most_keys(self) -> int:
-        """Return how many keys of a page are scored at once: as many tiles of them as fit."""
-        counts = range(self.grain, self.page + 1, self.grain)
-        fits = (n for n in counts if self.page % n == 0 and n * self.rows <= SUMS)
-        return max(fits, default=self.grain)
+    def begin(self, attend: Callable[[Entry], None]) -> tuple[Dim, Dim]:
+        """Emit the program, and return the extents of work and heads."""
+        emit, op, rows = self.emit, self.batch, self.rows
+        entry, head = self.kernel.program(0), self.kernel.program(1)
+        sequence, query_block = (rows.number(op.work, entry, k) for k in (0, 1))
+        query_block = emit.add(arith.MaxSIOp(query_block, emit.index(0)))
+        sequence = rows.clamped(sequence, extents(op.table.type)[0])
+        low = rows.number(op.query_start, sequence)
+        high = rows.number(op.query_start, emit.plus(sequence, 1))
+        high = emit.add(arith.MinSIOp(high, emit.extent(extents(op.q.type)[0])))
+        low = emit.add(arith.MaxSIOp(low, emit.index(0)))
+        first = emit.add(arith.AddiOp(low, emit.times(query_block, rows.block)))
+        some = emit.less(first, high)
+        emit.when(some, lambda: attend(rows.entry(sequence, head, first, high)))
+        return extents(op.work.type)[0], Dim.of(rows.heads)
+
+    def pages(self, entry: Entry) -> SSAValue:
+        """Return how many pages an entry looks at."""
+        return self.emit.plus(self.emit.over(entry.last, self.rows.page), 1)
+
+    def up_to(self, low: SSAValue, entry: Entry) -> SSAValue:
+        """Return the page behind the part that begins with page `low`."""
+        end = self.emit.plus(low, self.per_part)
+        return self.emit.add(arith.MinSIOp(end, self.pages(entry)))
+
+
+class _Whole(_Program):
+    """Attention in one program, whose last act is what follows in its group."""
+
+    def __init__(self, kernel: Kernel, op: cache.AttentionOp) -> None:
+        self.op = op
+        span = 0 if op.span is None else op.span.value.data
+        super().__init__(kernel, op, span)
+        self.sums = self.rows.room() if span else self.rows.sums
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
-        emit, op = self.emit, self.op
-        entry, head = self.kernel.program(0), self.kernel.program(1)
-        sequence, query_block = (self._number(op.work, entry, k) for k in (0, 1))
-        query_block = emit.add(arith.MaxSIOp(query_block, emit.index(0)))
-        sequence = self._clamped(sequence, extents(op.table.type)[0])
-        low = self._number(op.query_start, sequence)
-        high = self._number(op.query_start, emit.plus(sequence, 1))
-        high = emit.add(arith.MinSIOp(high, emit.extent(extents(op.q.type)[0])))
-        low = emit.add(arith.MaxSIOp(low, emit.index(0)))
-        first = emit.add(arith.AddiOp(low, emit.times(query_block, self.block)))
-        emit.when(emit.less(first, high), lambda: self._rows(sequence, head, first, high))
-        return self.kernel.finish([extents(op.work.type)[0], Dim.of(self.heads)])
+        return self.kernel.finish(self.begin(self._attend))
 
-    def _number(self, value: SSAValue, *at: SSAValue | int) -> SSAValue:
-        """Load one integer of a tensor as an index."""
-        emit, memref = self.emit, self.tiles.memrefs[value]
-        where = [emit.index(i) if isinstance(i, int) else i for i in at]
-        ones = [1] * len(where)
-        inside = range(len(where))
-        return emit.cast(
-            emit.add(tile.LoadOp(memref, where, ones, i32, in_bounds=list(inside))), IndexType()
+    def _attend(self, entry: Entry) -> None:
+        """Look at all pages, at once or a part after another."""
+        self.rows.ask(entry)
+        self.rows.clear(self.sums)
+        pages = self.pages(entry)
+        if self.per_part:
+            self.tiles.each(pages, lambda low: self._part(entry, low), self.per_part)
+        else:
+            self.rows.look(entry, self.emit.index(0), pages)
+        self._finish(entry)
+
+    def _part(self, entry: Entry, low: SSAValue) -> None:
+        """Look at the pages of a part, and merge what they gave with the parts before."""
+        rows = self.rows
+        rows.clear(rows.sums)
+        rows.look(entry, low, self.up_to(low, entry))
+        count = self.emit.times(entry.count, rows.shared)
+        self.tiles.each(count, lambda row: self._merge_row(entry, low, row))
+
+    def _merge_row(self, entry: Entry, low: SSAValue, row: SSAValue) -> None:
+        """Merge a part of a row, if that may see any of it."""
+        emit, rows = self.emit, self.rows
+        if rows.block == 1:
+            self._merge(row)
+            return
+        token = emit.add(arith.AddiOp(entry.first, emit.over(row, rows.shared)))
+        position = rows.number(self.op.positions, token)
+        begin = emit.times(low, rows.page)
+        emit.when(emit.less(begin, emit.plus(position, 1)), lambda: self._merge(row))
+
+    def _merge(self, row: SSAValue) -> None:
+        emit, tiles, kept, part = self.emit, self.tiles, self.sums, self.rows.sums
+        one = Span(row, 1, inside=True)
+        merging = Merging(
+            emit, *(tiles.load(top, (one,), shape=(1,)) for top in (kept.tops, part.tops))
         )
+        totals = (tiles.load(each.totals, (one,)) for each in (kept, part))
+        tiles.store(merging.top, kept.tops, (one,))
+        tiles.store(merging.sum(*totals), kept.totals, (one,))
 
-    def _clamped(self, x: SSAValue, extent: Dim) -> SSAValue:
-        """Return an index within an extent: what a caller writes down may not lead outside."""
-        emit = self.emit
-        below = emit.add(arith.MinSIOp(x, emit.extent(extent - 1)))
-        return emit.add(arith.MaxSIOp(below, emit.index(0)))
+        def columns(first: SSAValue) -> None:
+            where = one, Span(first, self.rows.columns, inside=True)
+            values = (tiles.load(each.values, where) for each in (kept, part))
+            tiles.store(merging.sum(*values), kept.values, where)
 
-    def _rows(self, sequence: SSAValue, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
-        """Attend with the tokens `first … high` of a sequence, as many as a block holds."""
-        emit, op = self.emit, self.op
-        held = Span(first, self.block, limit=high)
-        position = self.tiles.load(self.tiles.memrefs[op.positions], (held,))
-        last = emit.cast(emit.reduce(position, "max", [0]), IndexType())
-        last = self._clamped(last, extents(op.table.type)[1] * self.page)
-        pages = emit.plus(emit.over(last, self.page), 1)
-        length = emit.plus(last, 1)
-        count = self._tokens(first, high)
-        rows = emit.times(count, self.shared)
-        self._begin(head, first, high)
+        tiles.each(self.rows.width, columns, self.rows.columns)
 
-        def page(j: SSAValue) -> None:
-            seen = self._seen(sequence, head, j, length)
-            after = emit.add(arith.MinSIOp(emit.plus(j, 1), emit.over(last, self.page)))
-            following = self._seen(sequence, head, after, length)
-            self._all_scores(seen, following)
-            self.tiles.each(rows, lambda row: self._raise_top(row, seen, first))
-            self.tiles.each(rows, self._weigh)
-            self.tiles.each(rows, lambda at: self._values(at, seen), self.group)
-
-        self.tiles.each(pages, page)
-        self._finish(head, first, count)
-
-    def _tokens(self, first: SSAValue, high: SSAValue) -> SSAValue:
-        """Return how many tokens a block has, at least one: others than the last have all."""
-        emit = self.emit
-        left = emit.add(arith.SubiOp(high, first))
-        count = emit.add(arith.MinSIOp(left, emit.index(self.block)))
-        return emit.add(arith.MaxSIOp(count, emit.index(1)))
-
-    def _begin(self, head: SSAValue, first: SSAValue, high: SSAValue) -> None:
-        """Begin the rows: no maximum, nothing summed, and the scaled queries."""
-        emit, tiles = self.emit, self.tiles
-        tiles.store(emit.full(float("-inf"), f32, [self.rows]), self.tops, (self.all_rows,))
-        tiles.store(emit.full(0.0, f32, [self.rows]), self.totals, (self.all_rows,))
-        size = gcd(self.width, WORDS)
-        shape = (1, size)
-        scale, zero = (emit.full(n, f32, shape) for n in (self.op.scale.value.data, 0.0))
-
-        def row(r: SSAValue) -> None:
-            one = Span(r, 1, inside=True)
-            token = Span(self._token(r, first, high), 1, inside=True)
-            own = emit.plus(emit.times(head, self.shared), emit.modulo(r, self.shared))
-
-            def part(at: SSAValue) -> None:
-                columns = Span(at, size, inside=True)
-                q = tiles.tile_of(self.op.q, (token, Span(own, 1, inside=True), columns))
-                scaled = emit.binary(arith.MulfOp, emit.reshape(q, shape), scale)
-                tiles.store(scaled, self.queries, (one, columns))
-                tiles.store(zero, self.sums, (one, columns))
-
-            tiles.each(self.width, part, size)
-
-        tiles.each(self.rows, row)
-
-    def _finish(self, head: SSAValue, first: SSAValue, count: SSAValue) -> None:
+    def _finish(self, entry: Entry) -> None:
         """Finish and store the tokens that exist one by one, a piece of columns at a time."""
-        emit = self.emit
-        size = self.shared * self.width
+        emit, rows = self.emit, self.rows
+        size = rows.shared * rows.width
         piece = piece_of(self.op)
-        per_head = max(1, self.width // piece)
+        per_head = max(1, rows.width // piece)
 
         def columns(row: SSAValue, at: SSAValue) -> None:
-            begin = emit.plus(emit.times(head, size), emit.times(at, piece))
+            begin = emit.plus(emit.times(entry.head, size), emit.times(at, piece))
             span = Span(begin, piece, inside=True)
             in_head = Span(emit.times(emit.modulo(at, per_head), piece), piece, inside=True)
-            heads = emit.plus(emit.times(row, self.shared), emit.over(at, per_head))
+            heads = emit.plus(emit.times(row, rows.shared), emit.over(at, per_head))
             where = (Span(heads, 1, inside=True), in_head)
-            if piece > self.width:
-                rows = emit.times(row, self.shared)
-                whole = Span(emit.index(0), self.width, inside=True)
-                where = (Span(rows, self.shared, inside=True), whole)
+            if piece > rows.width:
+                held = Span(emit.times(row, rows.shared), rows.shared, inside=True)
+                where = (held, Span(emit.index(0), rows.width, inside=True))
             self.tiles.fix(self.op.y, self._output(where))
-            token = Span(emit.add(arith.AddiOp(first, row)), 1, inside=True)
+            token = Span(emit.add(arith.AddiOp(entry.first, row)), 1, inside=True)
             self.kernel.store([token], span)
 
         def row(i: SSAValue) -> None:
             self.tiles.each(size // piece, lambda at: columns(i, at))
 
-        self.tiles.each(count, row)
+        self.tiles.each(entry.count, row)
 
     def _output(self, where: tuple[Span, Span]) -> SSAValue:
         """Rows and columns of the result: what was summed over what the weights sum to."""
         emit = self.emit
-        total = self.tiles.load(self.totals, where[:1])
+        total = self.tiles.load(self.sums.totals, where[:1])
         shape = (where[0].size, where[1].size)
-        summed = self.tiles.load(self.sums, where)
+        summed = self.tiles.load(self.sums.values, where)
         return emit.binary(arith.DivfOp, summed, emit.broadcast(total, [0], shape))
 
-    def _seen(self, sequence: SSAValue, head: SSAValue, j: SSAValue, length: SSAValue) -> Seen:
-        """Return where page `j` of a sequence lies; of `length` keys it holds the next ones."""
-        emit = self.emit
-        number = self._number(self.op.table, sequence, j)
-        number = self._clamped(number, extents(self.pages.storage)[0])
-        begin = emit.times(j, self.page)
-        left = emit.add(arith.MinSIOp(emit.add(arith.SubiOp(length, begin)), emit.index(self.page)))
-        return Seen(number, head, begin, left)
 
-    def _raise_top(self, row: SSAValue, seen: Seen, first: SSAValue) -> None:
-        """Hide what a row may not see of a page, and bring the row's maximum up to date.
+class _Parts(_Program):
+    """A part of the positions in each program."""
 
-        Behind the scores is kept the maximum so far: what it becomes is what the old sum decays by.
-        A NaN among the scores is passed over: powers and sum of its row become NaN anyway.
-        """
-        emit, tiles = self.emit, self.tiles
-        token = emit.add(arith.AddiOp(first, emit.over(row, self.shared)))
-        position = tiles.tile_of(self.op.positions, (Span(token, 1, inside=True),))
-        one, end = Span(row, 1, inside=True), emit.index(self.page)
-        former = tiles.load(self.tops, (one,))
-        before = emit.broadcast(former, [0], (1, self.grain))
-        tiles.store(before, self.weights, (one, Span(end, self.grain, inside=True)))
+    def __init__(self, kernel: Kernel, op: cache.PartialAttentionOp) -> None:
+        super().__init__(kernel, op, op.span.value.data)
+        self.op = op
 
-        def some(at: SSAValue, top: SSAValue) -> Sequence[SSAValue]:
-            keys = Span(at, self.grain, inside=True)
-            loaded = tiles.load(self.weights, (one, keys))
-            scores = self._masked(loaded, emit.binary(arith.AddiOp, seen.begin, at), position)
-            tiles.store(scores, self.weights, (one, keys))
-            higher = emit.add(tile.CompareOp("lt", top, scores))
-            return [emit.add(tile.SelectOp(higher, scores, top))]
+    def build(self) -> tile.KernelOp:
+        """Emit the program and close the kernel."""
+        part = self.kernel.program(2)
+        self.part, self.low = part, self.emit.times(part, self.per_part)
+        return self.kernel.finish([*self.begin(self._attend), extents(self.op.y.type)[2]])
 
-        turns = (emit.index(0), end, emit.index(self.grain))
-        (found,) = tiles.loop(*turns, [before], some)
-        tiles.store(self._largest(found), self.tops, (one,))
+    def _attend(self, entry: Entry) -> None:
+        """Look at the pages of the program's part, if any token sees one of them."""
+        self.emit.when(self.emit.less(self.low, self.pages(entry)), lambda: self._look(entry))
 
-    def _largest(self, x: SSAValue) -> SSAValue:
-        """Return the largest of a row, which is no NaN, by integers that order as floats do."""
-        emit, shape = self.emit, tile.shape_of(x.type)
-        bits = emit.add(arith.BitcastOp(x, tile.vector(i32, shape)))
-        found = self._turned(emit.reduce(self._turned(bits), "max", [1]))
-        return emit.add(arith.BitcastOp(found, tile.vector(f32, shape[:1])))
+    def _look(self, entry: Entry) -> None:
+        rows = self.rows
+        rows.ask(entry)
+        rows.clear(rows.sums)
+        rows.look(entry, self.low, self.up_to(self.low, entry))
+        count = self.emit.times(entry.count, rows.shared)
+        self.tiles.each(count, lambda row: self._keep(entry, row))
 
-    def _turned(self, x: SSAValue) -> SSAValue:
-        """Turn round the order of integers below 0, as floats there have it."""
-        emit, shape = self.emit, tile.shape_of(x.type)
-        sign = emit.binary(arith.ShRSIOp, x, emit.full(31, i32, shape))
-        below = emit.binary(arith.AndIOp, sign, emit.full(0x7FFFFFFF, i32, shape))
-        return emit.binary(arith.XOrIOp, x, below)
+    def _keep(self, entry: Entry, row: SSAValue) -> None:
+        """Store a row's values, maximum and sum."""
+        emit, rows, tiles = self.emit, self.rows, self.tiles
+        token = emit.add(arith.AddiOp(entry.first, emit.over(row, rows.shared)))
+        head = emit.plus(emit.times(entry.head, rows.shared), emit.modulo(row, rows.shared))
+        lead = (*(Span(at, 1, inside=True) for at in (token, head, self.part)),)
+        one, y = Span(row, 1, inside=True), self.kernel.result(0)
 
-    def _weigh(self, row: SSAValue) -> None:
-        """Let a row's scores become the keys' weights, and its sums so far decay."""
-        emit, tiles = self.emit, self.tiles
-        one, end = Span(row, 1, inside=True), emit.index(self.page)
-        shape = (1, self.grain)
-        higher = emit.broadcast(tiles.load(self.tops, (one,)), [0], shape)
+        def columns(first: SSAValue) -> None:
+            span = Span(first, rows.columns, inside=True)
+            tiles.store(tiles.load(rows.sums.values, (one, span)), y, (*lead, span))
 
-        def some(at: SSAValue, added: SSAValue, before: SSAValue) -> Sequence[SSAValue]:
-            where = (one, Span(at, self.grain, inside=True))
-            power = emit.decay(emit.binary(arith.SubfOp, tiles.load(self.weights, where), higher))
-            tiles.store(power, self.weights, where)
-            return [emit.binary(arith.AddfOp, added, before), power]
-
-        zero = emit.full(0.0, f32, shape)
-        turns = (emit.index(0), emit.plus(end, self.grain), emit.index(self.grain))
-        added, _ = tiles.loop(*turns, [zero, zero], some)
-        decay = tiles.load(self.weights, (one, Span(end, 1, inside=True)), shape=(1,))
-        total = tiles.load(self.totals, (one,))
-        total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
-        tiles.store(total, self.totals, (one,))
-        size = gcd(self.width, WORDS)
-        by = emit.broadcast(decay, [0], (1, size))
-
-        def decayed(first: SSAValue) -> None:
-            where = one, Span(first, size, inside=True)
-            tiles.store(
-                emit.binary(arith.MulfOp, tiles.load(self.sums, where), by), self.sums, where
-            )
-
-        tiles.each(self.width, decayed, size)
-
-    def _token(self, row: SSAValue, first: SSAValue, high: SSAValue) -> SSAValue:
-        """Return the token that a row belongs to; the last one for rows of none."""
-        emit = self.emit
-        token = emit.add(arith.AddiOp(first, emit.over(row, self.shared)))
-        return emit.add(arith.MinSIOp(token, emit.add(arith.SubiOp(high, emit.index(1)))))
-
-    def _all_scores(self, seen: Seen, following: Seen) -> None:
-        """Keep the products of scaled queries with a page."""
-
-        def some(at: SSAValue) -> None:
-            keys = Span(at, self.abreast, inside=True)
-            scores = self._scores(seen, following, at)
-            self.tiles.store(scores, self.weights, (self.all_rows, keys))
-
-        if self.abreast == self.page:
-            some(self.emit.index(0))
-        else:
-            self.tiles.each(seen.left, some, self.abreast)
-
-    def _scores(self, seen: Seen, following: Seen, at: SSAValue) -> SSAValue:
-        """Products of scaled queries with `abreast` keys, from key `at` of the page on.
-
-        A page lies anywhere: the following one is asked for meanwhile.
-        """
-        emit, grain, memrefs = self.emit, self.pages.tile.value.data, self.tiles.memrefs
-        shape = (self.abreast // grain, 1, grain) if grain else (self.abreast, 1)
-        start = emit.full(0.0, f32, (self.rows, *shape[:1], *shape[2:]))
-
-        def some(d: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            column = Span(d, 1, inside=True)
-            self.tiles.prefetch(memrefs[self.op.k], self._keys(following, at, column))
-            self.tiles.prefetch(memrefs[self.op.v], self._share(following, at, d))
-            q = self.tiles.load(self.queries, (self.all_rows, column))
-            keys = self.tiles.load(memrefs[self.op.k], self._keys(seen, at, column), shape=shape)
-            return [emit.add(tile.DotOp(q, emit.cast(keys, f32), acc, [(1, 1)]))]
-
-        bounds = (emit.index(0), emit.index(self.width), emit.index(1))
-        (scores,) = self.tiles.loop(*bounds, [start], some)
-        return emit.reshape(scores, (self.rows, self.abreast))
-
-    def _share(self, following: Seen, at: SSAValue, d: SSAValue) -> Index:
-        """Where column `d`'s share of `abreast` values lies, from value `at` of a page on."""
-        emit = self.emit
-        rows = max(1, self.abreast // self.width)
-        turns = max(1, self.width // self.abreast)
-        row = emit.add(arith.AddiOp(at, emit.times(emit.over(d, turns), rows)))
-        size = -(-self.width // turns)
-        column = emit.times(emit.modulo(d, turns), size)
-        spans = Span(row, rows, inside=True), Span(column, size, inside=True)
-        return self._rows_of(following, *spans)
-
-    def _masked(self, scores: SSAValue, begin: SSAValue, position: SSAValue) -> SSAValue:
-        """Return a row's scores from key `begin` on, -inf for keys behind `position`."""
-        emit, shape = self.emit, tile.shape_of(scores.type)
-        count = shape[-1]
-        key = emit.add(tile.IotaOp(i32, count))
-        first = emit.add(tile.SplatOp(emit.cast(begin, i32), [count]))
-        key = emit.broadcast(emit.binary(arith.AddiOp, key, first), [1], shape)
-        looks = emit.add(tile.CompareOp("le", key, emit.broadcast(position, [0], shape)))
-        hidden = emit.full(float("-inf"), f32, shape)
-        return emit.add(tile.SelectOp(looks, scores, hidden))
-
-    def _keys(self, seen: Seen, at: SSAValue, columns: Span) -> Index:
-        """Where some columns of `abreast` keys lie, from key `at` of a page on."""
-        grain, keys = self.pages.tile.value.data, Span(at, self.abreast, inside=True)
-        if not grain:
-            return self._rows_of(seen, keys, columns)
-        tiles = Span(self.emit.over(at, grain), self.abreast // grain, inside=True)
-        return (*self._page(seen), tiles, columns, Span(self.emit.index(0), grain, inside=True))
-
-    def _rows_of(self, seen: Seen, rows: Span, columns: Span) -> Index:
-        """Where rows of a page lie that is not tiled, a key or value each."""
-        return (*self._page(seen), rows, columns)
-
-    def _page(self, seen: Seen) -> tuple[Span, Span]:
-        return Span(seen.number, 1, inside=True), Span(seen.head, 1, inside=True)
-
-    def _values(self, at: SSAValue, seen: Seen) -> None:
-        """Add a page's values by their weights to the results of a group of rows."""
-        tiles, rows = self.tiles, Span(at, self.group, inside=True)
-
-        def part(first: SSAValue) -> None:
-            columns = Span(first, self.columns, inside=True)
-            out = tiles.load(self.sums, (rows, columns))
-            tiles.store(self._added(rows, columns, seen, out), self.sums, (rows, columns))
-
-        tiles.each(self.width, part, self.columns)
-
-    def _added(self, rows: Span, columns: Span, seen: Seen, out: SSAValue) -> SSAValue:
-        """Return `out` with the values of the keys that were written: no others are looked at."""
-        emit, memref = self.emit, self.tiles.memrefs[self.op.v]
-
-        def one(i: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-            row = Span(i, 1, inside=True)
-            weight = self.tiles.load(self.weights, (rows, row))
-            at = self._rows_of(seen, row, columns)
-            value = self.tiles.load(memref, at, shape=(1, columns.size))
-            return [emit.add(tile.DotOp(weight, emit.cast(value, f32), acc, [(1, 0)]))]
-
-        return self.tiles.loop(emit.index(0), seen.left, emit.index(1), [out], one)[0]
+        tiles.each(rows.width, columns, rows.columns)
+        for beside, number in enumerate((rows.sums.tops, rows.sums.totals)):
+            span = Span(emit.index(rows.width + beside), 1, inside=True)
+            tiles.store(tiles.load(number, (one,)), y, (*lead, span))

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
 from lamina.passes.kernels import joins, maps, pages, weights
-from lamina.passes.kernels.attention_kernel import build_attention
+from lamina.passes.kernels.attention_kernel import build_attention, build_partial_attention
 from lamina.passes.kernels.contraction_kernel import build_contraction
 from lamina.passes.kernels.dot_kernel import build_dot
 from lamina.passes.kernels.linear_kernel import build_linear
+from lamina.passes.kernels.merge_kernel import build_merge
 from lamina.passes.kernels.reduce_kernel import build_reduce
 from lamina.passes.kernels.row_kernel import build_rows
 from lamina.passes.kernels.scan_kernel import build_scan
@@ -30,6 +31,8 @@ BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "contraction": build_contraction,
     "dot": build_dot,
     "linear": build_linear,
+    "merge": build_merge,
+    "partial_attention": build_partial_attention,
     "reduce": build_reduce,
     "rows": build_rows,
     "scan": build_scan,

@@ -51,6 +51,7 @@ def _conv(op: nn.ConvOp) -> Count:
 
 OPERATIONS: Final[dict[type[Operation], Callable[[Any], Count]]] = {
     cache.AttentionOp: lambda op: None,
+    cache.PartialAttentionOp: lambda op: None,
     nn.ConvOp: _conv,
     nn.DotGeneralOp: _dot,
     quant.LinearOp: _linear,
@@ -79,6 +80,7 @@ def _dequantized(op: quant.DequantizeOp) -> Count:
 
 PARTS: Final[dict[type[Operation], Callable[[Any], Count]]] = {
     cache.AttentionOp: lambda op: None,
+    cache.PartialAttentionOp: lambda op: None,
     cache.WriteOp: lambda op: product(extents(op.x.type)),
     nn.CastOp: _same,
     nn.GatherOp: _gathered,

@@ -83,13 +83,67 @@ def _attention(run: Interpreter, op: cache.AttentionOp, args: Args) -> tuple[Any
 
 def _attend(q: Array, k: Array, v: Array, hidden: Array, scale: float) -> Array:
     """Attention of q[T, H, D] over k and v [L, G, D], without what is `hidden` [T, L]."""
+    scores = _scores(q, k, scale)
+    weights = softmax(np.where(hidden[:, None, None], -np.inf, scores), -1)
+    return _weighted(weights, v).reshape(q.shape)
+
+
+def _weighted(weights: Array, v: Array) -> Array:
+    """Sums [T, G, H / G, D] of values by their weights."""
+    return np.einsum("tgrl,lgd->tgrd", weights, v.astype(np.float64), optimize=True)
+
+
+def _scores(q: Array, k: Array, scale: float) -> Array:
+    """Scaled products [T, G, H / G, L] of queries and keys, in f64."""
     tokens, heads, depth = q.shape
-    k, v = k.astype(np.float64), v.astype(np.float64)
+    k = k.astype(np.float64)
     groups = k.shape[1]
     grouped = q.astype(np.float64).reshape(tokens, groups, heads // groups, depth)
-    scores = np.einsum("tgrd,lgd->tgrl", grouped, k, optimize=True) * scale
-    weights = softmax(np.where(hidden[:, None, None], -np.inf, scores), -1)
-    return np.einsum("tgrl,lgd->tgrd", weights, v, optimize=True).reshape(q.shape)
+    return np.einsum("tgrd,lgd->tgrl", grouped, k, optimize=True) * scale
+
+
+def _partial(run: Interpreter, op: cache.PartialAttentionOp, args: Args) -> tuple[Any]:
+    q, k, v, positions, query_start, table, work = args
+    kinds = cast("PagesType", op.k.type), cast("PagesType", op.v.type)
+    block, scale, span = op.block.value.data, op.scale.value.data, op.span.value.data
+    y = np.full(run.shape(op.y.type), np.nan, np.float32)
+    for s, b in work:
+        first = query_start[s] + b * block
+        for token in range(first, min(first + block, query_start[s + 1])):
+            end = min(int(positions[token]) + 1, y.shape[2] * span)
+            for part, begin in enumerate(range(0, end, span)):
+                places: Array = np.arange(begin, min(begin + span, end))
+                keys, values = (
+                    _visible(kind, pool, table, s, places, positions[token])
+                    for kind, pool in zip(kinds, (k, v), strict=True)
+                )
+                y[token, :, part] = _part(q[token : token + 1], keys, values, scale)
+    return (y,)
+
+
+def _part(q: Array, k: Array, v: Array, scale: float) -> Array:
+    """Weighted values, maximum and sum [H, D + 4] of q[1, H, D] over k and v [L, G, D]."""
+    scores = _scores(q, k, scale)
+    found = np.full((q.shape[1], q.shape[2] + cache.BESIDE), np.nan)
+    top = np.fmax.reduce(scores, -1)
+    weights = np.exp(scores - top[..., None])
+    heads, width = q.shape[1:]
+    found[:, :width] = _weighted(weights, v).reshape(heads, width)
+    found[:, width], found[:, width + 1] = top.reshape(-1), weights.sum(-1).reshape(-1)
+    return found
+
+
+def _merge(run: Interpreter, op: cache.MergeOp, args: Args) -> tuple[Any]:
+    parts, positions = args
+    width, span = parts.shape[-1] - cache.BESIDE, op.span.value.data
+    y = np.full(run.shape(op.y.type), np.nan, np.float32)
+    for token, position in enumerate(positions):
+        seen = parts[token, :, : int(position) // span + 1].astype(np.float64)
+        tops = seen[..., width]
+        factors = np.exp(tops - tops.max(-1, keepdims=True, initial=-np.inf))
+        summed = np.einsum("hp,hpd->hd", factors, seen)
+        y[token] = summed[:, :width] / summed[:, width + 1, None]
+    return (y,)
 
 
 def _pages(
@@ -119,4 +173,6 @@ MEANINGS: dict[type[Operation], Meaning] = {
     cache.WriteOp: _write,
     cache.ReadOp: _read,
     cache.AttentionOp: _attention,
+    cache.PartialAttentionOp: _partial,
+    cache.MergeOp: _merge,
 }

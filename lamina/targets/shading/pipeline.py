@@ -9,11 +9,11 @@ from xdsl.passes import ModulePass
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.choose_places import ChoosePlacesPass
-from lamina.passes.choose_variants import ChooseVariantsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
+from lamina.targets.devices.splits import split_passes
 
 KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
@@ -37,7 +37,7 @@ def thread_passes(
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "outlines": (ChoosePlacesPass(LACKING),),
-        "groups": (ChooseVariantsPass((1,)), schedule),
+        "groups": (*split_passes(), schedule),
         "kernels": (PlanCopiesPass(),),
         "plan": (layouts, lowering),
     }
