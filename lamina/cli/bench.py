@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -21,6 +21,7 @@ from lamina.cli.output import emit_json, working
 from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_of, tokens_option
 
 if TYPE_CHECKING:
+    from lamina.measure.limits import Limits
     from lamina.targets.base import Executable
     from lamina.targets.cpu.features import CpuFeatures
 
@@ -88,7 +89,6 @@ def bench(
     from lamina import compiler
     from lamina.frontend.fetch import resolve_model
     from lamina.measure.bounds import Bound, check_bounds
-    from lamina.measure.limits import measure_limits
     from lamina.measure.peers.peer import check_peers, running
     from lamina.measure.rounds import measure
 
@@ -103,15 +103,13 @@ def bench(
     with working(f"Preparing {path.name} for {target}"):
         executable = compiler.compile(read, target, threads=threads)
         subject, prompt = subject_of(read, executable, asked)
+    workers = _threads(executable, threads)
     with working("Measuring the machine"):
-        limits = measure_limits(
-            _threads(executable, threads), rounds=repeat, features=_features(executable)
-        )
+        limits = _limits(executable, workers, repeat)
     with ExitStack() as stack, working(f"Measuring {path.name}"):
         source, room = read.source or path, len(prompt) + subject.phases[-1].tokens
         others = [
-            stack.enter_context(running(name, source, limits.threads, room, python))
-            for name in names
+            stack.enter_context(running(name, source, workers, room, python)) for name in names
         ]
         weights = read.weights.nbytes
         results = measure(
@@ -124,6 +122,17 @@ def bench(
     else:
         print_bench(about, limits, builds, results)
     check_bounds(held, results)
+
+
+def _limits(executable: "Executable", threads: int, rounds: int) -> "Limits":
+    """Measure what the code runs on: a device by itself, or the CPU."""
+    from lamina.measure.device_limits import measure_device_limits
+    from lamina.measure.limits import measure_limits
+    from lamina.targets.devices.executable import DeviceExecutable
+
+    if isinstance(executable, DeviceExecutable):
+        return measure_device_limits(cast("DeviceExecutable[Any]", executable), rounds=rounds)
+    return measure_limits(threads, rounds=rounds, features=_features(executable))
 
 
 def _threads(executable: "Executable", asked: int | None) -> int:

@@ -1,4 +1,4 @@
-"""`--profile`: write what each thread does, and when."""
+"""`--profile`: write what each thread or device does, and when."""
 
 import os
 from collections.abc import Generator
@@ -22,7 +22,7 @@ ProfileOption = Annotated[
         metavar="FILE",
         parser=read_path,
         show_default=False,
-        help="Write what each thread did, and when, for https://ui.perfetto.dev.",
+        help="Write what each thread or device did, and when, for https://ui.perfetto.dev.",
     ),
 ]
 

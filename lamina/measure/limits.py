@@ -36,11 +36,12 @@ _MEASURES: Final = len(DISTANCES) + 4
 
 @dataclass(frozen=True)
 class Limits:
-    """What `threads` threads reach together: bytes and operations a second.
+    """What `threads` threads together, or a `device`, reach: bytes and operations a second.
 
     `read` sums up memory, the best of several prefetch distances; `copy` counts bytes read and
     written, the better of plain and non-temporal stores. `float_ops` are f32 multiply-adds, each
-    two operations, `integer_ops` those of 8-bit dots; 0 where the CPU has no instruction for them.
+    two operations, `integer_ops` those of 8-bit dots; 0 where the CPU has no instruction for them,
+    and of devices, where only copying is measured.
     """
 
     threads: int
@@ -48,8 +49,11 @@ class Limits:
     copy: float
     float_ops: float
     integer_ops: float
+    device: str = ""
 
     def __str__(self) -> str:
+        if self.device:
+            return f"copying {self.copy / 1e9:.1f} GB/s on {self.device}"
         parts = [f"reading {self.read / 1e9:.1f} GB/s", f"copying {self.copy / 1e9:.1f} GB/s"]
         if self.float_ops:
             parts.append(f"f32 {self.float_ops / 1e9:.0f} GFLOP/s")

@@ -16,7 +16,7 @@ from statistics import median
 from time import monotonic
 from typing import Final
 
-from lamina.errors import InputError
+from lamina.errors import InputError, UnsupportedError
 from lamina.measure.class_clock import ClassClock
 from lamina.measure.subjects import Subject
 from lamina.measure.workbench import Schedules, Workbench
@@ -25,6 +25,7 @@ from lamina.passes.schedules.neighbours import AXES, neighbours
 from lamina.passes.schedules.scheduled import Scheduled
 from lamina.progress import report
 from lamina.targets.base import Executable
+from lamina.targets.devices.executable import DeviceExecutable
 from lamina.targets.timeline import check_traced
 
 GAIN: Final = 0.03
@@ -151,6 +152,11 @@ class _Search:
         self.cut_short = False
         build = bench.build()
         check_traced(build.executable)
+        if isinstance(build.executable, DeviceExecutable):
+            raise UnsupportedError(
+                f"{bench.target.name} takes its schedules from its cost model alone: only those of "
+                "cpu are found by measuring"
+            )
         self._default = ClassClock(build, subject(build.executable))
         self._total = sum(map(self._length, range(len(AXES))))
 

@@ -42,11 +42,15 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class TracedStep:
-    """One step: the calls of the plan, what happened, and how many events found no room."""
+    """One step: the calls of the plan, what happened, and how many events found no room.
+
+    `places` are what workers are called, by number, where they are no threads of the CPU.
+    """
 
     calls: Sequence[TracedCall]
     events: Events
     lost: int
+    places: Sequence[str] = ()
 
     @property
     def seconds(self) -> float:
@@ -81,8 +85,12 @@ class Timeline:
         first = min(
             (int(step.events[:, 3].min()) for step in self.steps if len(step.events)), default=0
         )
-        workers = {int(worker) for step in self.steps for worker in step.events[:, 0]}
-        names = [_name("thread_name", worker, f"worker {worker}") for worker in sorted(workers)]
+        workers = {
+            int(worker): step.places[int(worker)] if step.places else f"worker {worker}"
+            for step in self.steps
+            for worker in np.unique(step.events[:, 0])
+        }
+        names = [_name("thread_name", worker, name) for worker, name in sorted(workers.items())]
         yield b'{"traceEvents":[' + _listed([_name("process_name", 0, "lamina"), *names])
         for number, step in enumerate(self.steps):
             if events := [_event(number, step, row, first) for row in step.events.tolist()]:
@@ -95,7 +103,9 @@ def check_traced(executable: Executable) -> None:
     """Raise `UnsupportedError` if `executable` keeps no timeline."""
     if not isinstance(executable, Traced):
         kind = type(executable).__name__
-        raise UnsupportedError(f"a {kind} keeps no timeline: use the target cpu")
+        raise UnsupportedError(
+            f"a {kind} keeps no timeline: use the target cpu, or one that has a device"
+        )
 
 
 @contextmanager

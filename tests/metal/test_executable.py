@@ -3,17 +3,12 @@
 import gc
 import sys
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from metal_plans import WEIGHTS, artifact, load_plan, planned
 
-from lamina.dialects.text import read_module
 from lamina.errors import FormatError, InputError, TargetUnavailable
-from lamina.passes.choose_layouts import ChooseLayoutsPass
-from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.plugins import manager
 from lamina.targets.base import Artifact
 from lamina.targets.metal.device import Device, metal_module, open_device
@@ -23,25 +18,10 @@ from lamina.targets.metal.target import MetalTarget
 from lamina.targets.reference.target import ReferenceTarget
 from lamina.testing.msl.device import Metal
 
-PLANS = Path(__file__).parents[1] / "cpu" / "plans"
-WEIGHTS = {"w": np.arange(1000, dtype=np.float32)}
-
-
-def planned(name: str) -> ModuleOp:
-    return read_module(manager.context(), PLANS / f"{name}.mlir")
-
-
-@cache
-def artifact(name: str) -> Artifact:
-    module, context = planned(name), manager.context()
-    for each in (ChooseLayoutsPass(64), LowerTilesPass(64, 32)):
-        each.apply(context, module)
-    return MetalTarget().emit(context, module)
-
 
 @pytest.fixture
 def load(compiler: str) -> Callable[..., MetalExecutable]:
-    return lambda name, metal=None: load_artifact(artifact(name), WEIGHTS, Device(metal or Metal()))
+    return load_plan
 
 
 def row(size: int) -> np.ndarray:

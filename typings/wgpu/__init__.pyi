@@ -6,6 +6,7 @@ class BufferUsage:
     COPY_SRC: int
     COPY_DST: int
     MAP_READ: int
+    QUERY_RESOLVE: int
 
 class GPUError(Exception): ...
 class GPUOutOfMemoryError(GPUError, MemoryError): ...

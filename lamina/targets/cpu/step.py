@@ -17,15 +17,14 @@ from lamina.targets.plans.plan_tables import (
     ARENA,
     ARGUMENT,
     CALL,
-    COUNTS,
     EXPRESSION,
     FIRST_ARRAY,
     HOST_CALL,
     RECORD,
-    UNSAID,
     Plan,
     table,
 )
+from lamina.targets.plans.traced_calls import traced_calls
 from lamina.targets.timeline import Timeline, TracedCall, TracedStep
 
 _POLL_NS: Final = 50_000_000
@@ -71,7 +70,6 @@ class Tables:
         self.plan = plan
         self.records = table(plan.records, RECORD)
         self.calls = table(plan.calls, CALL)
-        self.works = table(plan.works, COUNTS)
         self.arguments = table(plan.arguments, ARGUMENT)
         self.expressions = table(plan.expressions, EXPRESSION)
         self.kernels = np.array(kernels, np.uint64)
@@ -152,16 +150,8 @@ class Step:
             return self.run(hosts)
         finally:
             self._fields.trace = None
-            self._calls = self._calls or self._traced_calls()
+            self._calls = self._calls or traced_calls(self._tables.plan, self.values.tolist())
             timeline.steps.append(TracedStep(self._calls, *trace.take()))
-
-    def _traced_calls(self) -> list[TracedCall]:
-        plan = self._tables.plan
-        found: list[TracedCall] = []
-        for (kernel, *_), work in zip(plan.calls, self._tables.works.tolist(), strict=True):
-            counts = (None if each == UNSAID else int(self.values[each]) for each in work)
-            found.append(TracedCall(plan.kernels[kernel], plan.schedules[kernel], *counts))
-        return found
 
     def memory(self, base: int, offset: int, size: int) -> Array:
         """Return `size` bytes at a base and the value `offset`, for a host call."""

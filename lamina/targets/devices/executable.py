@@ -11,9 +11,11 @@ from lamina.errors import TargetUnavailable
 from lamina.progress import report
 from lamina.targets.base import Array, Executable, Signature, by_name
 from lamina.targets.devices.memory import B, DeviceMemory
+from lamina.targets.devices.noting import Recorder
 from lamina.targets.devices.session import DeviceSession
 from lamina.targets.plans.host_calls import HostFunction
 from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
+from lamina.targets.timeline import Timeline
 
 
 class DeviceExecutable(Executable, Generic[B]):
@@ -31,6 +33,8 @@ class DeviceExecutable(Executable, Generic[B]):
         self._signature = signature
         self.plan = plan
         self.hosts = tuple(hosts)
+        self.memory = device
+        self.recorder = Recorder()
         self.packed: dict[int, B] = {}
         self._free: deque[DeviceSession[B, Any]] = deque()
         first = FIRST_ARRAY + len(signature.inputs) + len(signature.states)
@@ -44,6 +48,15 @@ class DeviceExecutable(Executable, Generic[B]):
     def signature(self) -> Signature:
         """Inputs, outputs and states."""
         return self._signature
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Where steps are noted, if they are; see `lamina.targets.timeline.trace`."""
+        return self.recorder.timeline
+
+    @timeline.setter
+    def timeline(self, timeline: Timeline | None) -> None:
+        self.recorder.timeline = timeline
 
     def __call__(self, *args: Array, **kwargs: Array) -> dict[str, Array]:
         """Run once: inputs by position or name, states by name (updated in place).

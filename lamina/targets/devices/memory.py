@@ -29,6 +29,11 @@ class DeviceMemory(Protocol[B]):
     """A device as sessions see it: `lock` is held by whoever makes it work."""
 
     @property
+    def name(self) -> str:
+        """What the device is called in messages."""
+        ...
+
+    @property
     def lock(self) -> AbstractContextManager[Any]:
         """Keeps other threads away; raises TargetUnavailable where the device is lost."""
         ...
@@ -43,4 +48,8 @@ class DeviceMemory(Protocol[B]):
 
     def read(self, buffer: B, offset: int, size: int) -> Array:
         """Return `size` bytes of a buffer from byte `offset` on, as a new array [size] of u8."""
+        ...
+
+    def copy(self, source: B, target: B, size: int, times: int) -> None:
+        """Copy the first bytes of a buffer to another, so many times, and wait for that."""
         ...

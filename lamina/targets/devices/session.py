@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Final, Generic
 
 from lamina.errors import InputError
 from lamina.targets.base import Array, Signature, bind, input_array, state_array
 from lamina.targets.devices.memory import B, DeviceMemory
+from lamina.targets.devices.noting import Recorder, StepNotes, Times
 from lamina.targets.devices.steps import Output, Places, R, Step, outputs_of, runs_of
 from lamina.targets.memory import Arena, element_dtype
 from lamina.targets.plans.dispatches import (
@@ -39,6 +41,8 @@ class DeviceSession(ABC, Generic[B, R]):
     workers: int = WORKERS
     most_shapes: int = 64
     """How many shapes of inputs steps are kept ready for."""
+    clocked: bool = True
+    """Whether the device says when each dispatch began and was over."""
 
     def __init__(
         self,
@@ -47,6 +51,7 @@ class DeviceSession(ABC, Generic[B, R]):
         device: DeviceMemory[B],
         packed: Mapping[int, B],
         hosts: Sequence[HostFunction],
+        recorder: Recorder,
     ) -> None:
         """Begin with no memory; `packed` are the weights on the device, by base."""
         self._signature = signature
@@ -54,6 +59,7 @@ class DeviceSession(ABC, Generic[B, R]):
         self._memory = device
         self._packed = packed
         self._hosts = hosts
+        self._recorder = recorder
         self._buffers: dict[int, B] = {}
         self._host_arena = Arena()
         self._states: dict[str, Array] = {}
@@ -100,17 +106,43 @@ class DeviceSession(ABC, Generic[B, R]):
         """
         with self._memory.lock:
             arrays = self._in_order(inputs)
-            step = self._step(arrays)
-            self._begin(step, list(arrays.values()))
-            for run, hosts in zip(step.runs, step.hosts, strict=False):
-                self._submit(run)
-                for host in hosts:
-                    self._make(host, step)
-            failed, outputs = self._finish(step)
+            step, given = self._step(arrays), list(arrays.values())
+            timeline = self._recorder.timeline
+            if timeline is None:
+                failed, outputs = self._go(step, given)
+            else:
+                notes = StepNotes(self._plan, step.dispatches.symbols)
+                failed, outputs = self._go_noted(step, given, notes)
+                timeline.steps.append(notes.step())
         if failed:
             node = self._plan.nodes[failed - 1]
             raise InputError(f"{node}: a value of the input is out of range")
         return outputs
+
+    def _go(self, step: Step[B, R], inputs: Sequence[Array]) -> tuple[int, dict[str, Array]]:
+        """Make a step; return the error word, and the outputs by name."""
+        self._begin(step, inputs)
+        for run, hosts in zip(step.runs, step.hosts, strict=False):
+            self._submit(run)
+            for host in hosts:
+                self._make(host, step)
+        return self._finish(step)
+
+    def _go_noted(
+        self, step: Step[B, R], inputs: Sequence[Array], notes: StepNotes
+    ) -> tuple[int, dict[str, Array]]:
+        """Make a step, noted: dispatch by dispatch, where the device has a clock."""
+        if not self.clocked:
+            with notes.whole(step.dispatches.tasks):
+                return self._go(step, inputs)
+        self._begin(step, inputs)
+        runs, _ = runs_of(step.dispatches.tasks)
+        for run, tasks, hosts in zip(step.runs, runs, (*step.hosts, ()), strict=True):
+            notes.dispatched(tasks, self._timed(run))
+            for host in hosts:
+                with notes.task(host):
+                    self._make(host, step)
+        return self._finish(replace(step, runs=(self._emptied(step.runs[-1]),)))
 
     @abstractmethod
     def _make_ready(
@@ -129,6 +161,14 @@ class DeviceSession(ABC, Generic[B, R]):
     @abstractmethod
     def _finish(self, step: Step[B, R]) -> tuple[int, dict[str, Array]]:
         """Make a step's last run; return the error word, and the outputs by name."""
+
+    @abstractmethod
+    def _timed(self, run: R) -> Times:
+        """Have the device make the dispatches of a run one after another, and wait for them."""
+
+    @abstractmethod
+    def _emptied(self, run: R) -> R:
+        """Return what is left of a run once its dispatches are made."""
 
     def _discard(self, step: Step[B, R]) -> None:
         """Give up a step that was made ready."""

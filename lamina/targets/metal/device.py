@@ -17,6 +17,7 @@ import numpy as np
 
 from lamina.errors import InputError, TargetUnavailable
 from lamina.targets.base import Array
+from lamina.targets.devices.noting import Times
 
 _SAFE: Final = 0
 """MTLMathModeSafe, which older releases of pyobjc do not name."""
@@ -170,9 +171,32 @@ class Device:
         """
         if commands:
             with self._pool():
-                self._run(commands)
+                self._wait(self._begin(commands))
 
-    def _run(self, commands: Sequence[Command]) -> None:
+    def timed(self, commands: Sequence[Command]) -> Times:
+        """Run dispatches as command buffers of their own, and return the times of these."""
+        with self._pool():
+            works = [self._begin([each]) for each in commands]
+            for each in works:
+                self._wait(each)
+            seconds = [(each.GPUStartTime(), each.GPUEndTime()) for each in works]
+        return np.rint(np.array(seconds).reshape(-1, 2) * 1e9).astype(np.int64)
+
+    def copy(self, source: Buffer, target: Buffer, size: int, times: int) -> None:
+        """Copy the first bytes of a buffer to another, so many times, and wait for that."""
+        with self._pool():
+            work = self._queue.commandBuffer()
+            encoder = work.blitCommandEncoder()
+            for _ in range(times):
+                encoder.copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(
+                    source.handle, 0, target.handle, 0, size
+                )
+            encoder.endEncoding()
+            work.commit()
+            self._wait(work)
+
+    def _begin(self, commands: Sequence[Command]) -> Any:
+        """Return a command buffer on its way."""
         work = self._queue.commandBuffer()
         # Of the serial kind: each dispatch sees what the one before it wrote.
         encoder = work.computeCommandEncoder()
@@ -180,6 +204,9 @@ class Device:
             self._encode(encoder, each)
         encoder.endEncoding()
         work.commit()
+        return work
+
+    def _wait(self, work: Any) -> None:
         work.waitUntilCompleted()
         if work.status() != self._metal.MTLCommandBufferStatusCompleted:
             open_device.cache_clear()

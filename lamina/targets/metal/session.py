@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lamina.targets.base import Array
+from lamina.targets.devices.noting import Times
 from lamina.targets.devices.session import DeviceSession
 from lamina.targets.devices.steps import Output, Places, Step
 from lamina.targets.metal.device import Buffer, Command
@@ -28,7 +29,12 @@ class MetalSession(DeviceSession[Buffer, Run]):
         """Begin with no memory but the error word."""
         device = executable.device
         super().__init__(
-            executable.signature, executable.plan, device, executable.packed, executable.hosts
+            executable.signature,
+            executable.plan,
+            device,
+            executable.packed,
+            executable.hosts,
+            executable.recorder,
         )
         self._kernels = executable.kernels
         self._device = device
@@ -53,6 +59,12 @@ class MetalSession(DeviceSession[Buffer, Run]):
 
     def _submit(self, run: Run) -> None:
         self._device.run(run)
+
+    def _timed(self, run: Run) -> Times:
+        return self._device.timed(run)
+
+    def _emptied(self, run: Run) -> Run:
+        return ()
 
     def _finish(self, step: Step[Buffer, Run]) -> tuple[int, dict[str, Array]]:
         self._device.run(step.runs[-1])

@@ -35,7 +35,8 @@ class Dispatch:
 
     `memrefs` says where each memref begins; `words` are, memref after memref, its dynamic extents
     and strides (in elements), and after all of them the kernel's indices. Dispatches of one `stage`
-    need nothing of each other; what came in an earlier one is seen.
+    need nothing of each other; what came in an earlier one is seen. `call` is the number of the
+    plan's call.
     """
 
     kernel: int
@@ -43,6 +44,7 @@ class Dispatch:
     memrefs: tuple[Address, ...]
     words: tuple[int, ...]
     stage: int = 0
+    call: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,7 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
     `workers` is how many programs run at once. A dispatch whose grid is empty is left out.
     Raises InputError for numbers with which an address or an extent is beyond 64 bits.
     """
-    known = {**symbols, "workers": workers}
-    given = {value: known[name] for name, value in plan.symbols if name in known}
-    values = evaluate(plan, given)
+    values = values_of(plan, {**symbols, "workers": workers})
     if not all(-(2**63) <= number < 2**63 for number in values):
         sizes = ", ".join(f"{name} = {size}" for name, size in symbols.items())
         raise InputError(f"there is no memory for {sizes}: use smaller inputs")
@@ -113,6 +113,11 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
         outputs=tuple(tuple(values[v] for v in dims) for dims in plan.outputs),
         symbols={name: values[value] for name, value in plan.symbols},
     )
+
+
+def values_of(plan: Plan, symbols: Mapping[str, int]) -> list[int]:
+    """Return the values of `plan` where its symbols have these numbers."""
+    return evaluate(plan, {value: symbols[name] for name, value in plan.symbols if name in symbols})
 
 
 def _walk(plan: Plan, values: list[int]) -> tuple[Task, ...]:
@@ -145,7 +150,7 @@ def _dispatch(plan: Plan, values: list[int], call: int, stage: int) -> Dispatch:
     given = plan.arguments[first : first + count]
     memrefs = tuple((base, values[value]) for base, value in given if base != NULL)
     words = tuple(values[value] for base, value in given if base == NULL)
-    return Dispatch(kernel, (x, y, z), memrefs, words, stage)
+    return Dispatch(kernel, (x, y, z), memrefs, words, stage, call)
 
 
 def _copy(row: tuple[int, ...], values: list[int]) -> CopyDispatch:

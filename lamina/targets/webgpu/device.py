@@ -19,6 +19,9 @@ from lamina.targets.webgpu.windows import Storage
 _SUBGROUP: Final = "subgroup"
 """The feature of shuffles among threads."""
 
+_TIMESTAMPS: Final = "timestamp-query"
+"""The feature of saying when a pass began and was over."""
+
 _LIMITS: Final = (
     "max-buffer-size",
     "max-compute-invocations-per-workgroup",
@@ -66,13 +69,14 @@ class Device:
     """What runs kernels. Threads may share it: `lock` is held by whoever makes it work.
 
     A binding has at most `window` bytes, and a buffer `part` bytes, which are whole windows.
+    `period` is how many ns a tick of its timestamps takes, 0 where it has none.
     """
 
     def __init__(self, adapter: Any, bytes_bound: int = 0, bytes_held: int = 0) -> None:
         """Open the adapter's device with what it has of what kernels can use, up to these bytes."""
         import wgpu
 
-        features = [_SUBGROUP] if _SUBGROUP in adapter.features else []
+        features = [each for each in (_SUBGROUP, _TIMESTAMPS) if each in adapter.features]
         self.limits: dict[str, int] = {name: adapter.limits[name] for name in _LIMITS}
         self.alignment: int = max(
             adapter.limits["min-storage-buffer-offset-alignment"],
@@ -98,7 +102,8 @@ class Device:
         self._storage = int(usage.STORAGE | usage.COPY_SRC | usage.COPY_DST)
         self._words = int(usage.UNIFORM | usage.COPY_DST)
         self._staging = int(usage.MAP_READ | usage.COPY_DST)
-        self.subgroup, self.fused = self._probe(subgroups=bool(features))
+        self.period: float = _period(self.handle.queue) if _TIMESTAMPS in features else 0.0
+        self.subgroup, self.fused = self._probe(subgroups=_SUBGROUP in features)
 
     def storage(self, size: int) -> Storage:
         """Return memory of `size` bytes, rounded up to whole words, for kernels.
@@ -152,6 +157,17 @@ class Device:
             ]
         data = np.concatenate([np.zeros(0, np.uint8), *found])
         return data[before : before + size]
+
+    def copy(self, source: Storage, target: Storage, size: int, times: int) -> None:
+        """Copy the first bytes of a buffer to another, so many times, and wait for that."""
+        with errors_said(self):
+            encoder = self.handle.create_command_encoder()
+            for _ in range(times):
+                pairs = zip(source.pieces(0, size), target.pieces(0, size), strict=True)
+                for (piece, start, length), (to, begin, _) in pairs:
+                    encoder.copy_buffer_to_buffer(piece, start, to, begin, length)
+            self.handle.queue.submit([encoder.finish()])
+        self.read(target, 0, 4)
 
     def pipeline(self, code: str, layout: Any, name: str) -> Any:
         """Return the pipeline of a kernel in WGSL."""
@@ -225,6 +241,13 @@ def errors_said(device: Device, size: int = 0) -> Generator[None]:
                 f"{device.name} was lost, and what was on it: compile the model again"
             ) from None
         raise TargetUnavailable(f"{device.name} refuses: {_reason(error)}") from None
+
+
+def _period(queue: Any) -> float:
+    from wgpu.backends.wgpu_native import extras
+
+    # What a browser does itself, wgpu leaves to whoever reads timestamps.
+    return float(extras.lib.wgpuQueueGetTimestampPeriod(queue._internal))
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from lamina.errors import InputError
 from lamina.targets.base import Array
+from lamina.targets.devices.noting import Times
 from lamina.targets.devices.session import DeviceSession
 from lamina.targets.devices.steps import Output, Places, Step, array_name
 from lamina.targets.plans.dispatches import Dispatch
 from lamina.targets.plans.plan_tables import FIRST_ARRAY
+from lamina.targets.webgpu.clock import Clock
 from lamina.targets.webgpu.compiled_kernels import folded
 from lamina.targets.webgpu.device import errors_said
 from lamina.targets.webgpu.windows import Bound, Storage, Window, bound
@@ -30,6 +32,12 @@ class _Ready:
     pipeline: Any
     group: Any
     grid: tuple[int, int, int]
+
+    def encode(self, commands: Any) -> None:
+        """Write it to a pass."""
+        commands.set_pipeline(self.pipeline)
+        commands.set_bind_group(0, self.group)
+        commands.dispatch_workgroups(*self.grid)
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,15 @@ class WebGpuSession(DeviceSession[Storage, _Run]):
         """Begin with no memory."""
         device = executable.device
         super().__init__(
-            executable.signature, executable.plan, device, executable.packed, executable.hosts
+            executable.signature,
+            executable.plan,
+            device,
+            executable.packed,
+            executable.hosts,
+            executable.recorder,
         )
+        self.clocked = device.period > 0
+        self._clock = Clock(device)
         self._kernels = executable.kernels
         self._device = device
         self._failed = device.storage(4)
@@ -118,13 +133,17 @@ class WebGpuSession(DeviceSession[Storage, _Run]):
             if run.commands:
                 commands = encoder.begin_compute_pass()
                 for each in run.commands:
-                    commands.set_pipeline(each.pipeline)
-                    commands.set_bind_group(0, each.group)
-                    commands.dispatch_workgroups(*each.grid)
+                    each.encode(commands)
                 commands.end()
             for (buffer, start, size), place in copies:
                 encoder.copy_buffer_to_buffer(buffer, start, self._staging, place, size)
             self._device.handle.queue.submit([encoder.finish()])
+
+    def _timed(self, run: _Run) -> Times:
+        return self._clock.timed([each.encode for each in run.commands])
+
+    def _emptied(self, run: _Run) -> _Run:
+        return replace(run, commands=())
 
     def _finish(self, step: Step[Storage, _Run]) -> tuple[int, dict[str, Array]]:
         places = [-(-output.nbytes // 8) * 8 for output in step.outputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from lamina.testing.msl.errors import MslError
@@ -54,6 +55,21 @@ class Work:
     buffers: tuple[Buffer, ...]
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A copy of `size` bytes from a place in the first buffer to one in the second."""
+
+    buffers: tuple[Buffer, Buffer]
+    starts: tuple[int, int]
+    size: int
+
+    def make(self) -> None:
+        """Copy the bytes."""
+        (source, target), (first, to) = self.buffers, self.starts
+        data = source.memory.view[first : first + self.size]
+        target.memory.view[to : to + self.size] = data
+
+
 class CommandBuffer:
     """An MTLCommandBuffer."""
 
@@ -62,8 +78,9 @@ class CommandBuffer:
         self._queue = queue
         self._status = NOT_ENQUEUED
         self._error: Error | None = None
-        self._encoder: Encoder | None = None
-        self._work: list[Work] = []
+        self._encoder: Encoder | BlitEncoder | None = None
+        self._work: list[Work | Copy] = []
+        self._seconds = (0.0, 0.0)
 
     def computeCommandEncoder(self) -> Encoder:
         """Return an encoder whose launches follow each other."""
@@ -71,10 +88,19 @@ class CommandBuffer:
 
     def computeCommandEncoderWithDispatchType_(self, kind: int) -> Encoder:
         """Return an encoder whose launches follow each other, or may run at one time."""
+        self._refuse_encoder()
+        self._encoder = encoder = Encoder(self._work, kind == CONCURRENT)
+        return encoder
+
+    def blitCommandEncoder(self) -> BlitEncoder:
+        """Return an encoder of copies, which follow each other."""
+        self._refuse_encoder()
+        self._encoder = encoder = BlitEncoder(self._work)
+        return encoder
+
+    def _refuse_encoder(self) -> None:
         if self._status or (self._encoder and self._encoder.open):
             raise MslError("a command buffer has an open encoder, or was committed")
-        self._encoder = Encoder(self._work, kind == CONCURRENT)
-        return self._encoder
 
     def commit(self) -> None:
         """Have the work done some time."""
@@ -95,12 +121,21 @@ class CommandBuffer:
             self.waitUntilCompleted()
         return self._status
 
+    def GPUStartTime(self) -> float:
+        """Return when the work began, in seconds; 0 before it is done."""
+        return self._seconds[0]
+
+    def GPUEndTime(self) -> float:
+        """Return when the work was over, in seconds; 0 before it is done."""
+        return self._seconds[1]
+
     def error(self) -> Error | None:
         """Return what went wrong, None if nothing did."""
         return self._error
 
     def work(self, device: Device) -> None:
         """Do all work, or fail."""
+        began = monotonic()
         try:
             if device.lost:
                 raise MslError(device.lost)
@@ -109,6 +144,7 @@ class CommandBuffer:
             self._status, self._error = ERROR, Error(str(wrong))
         else:
             self._status = COMPLETED
+        self._seconds = (began, monotonic())
         # What a command buffer holds lives until its work is done.
         self._work.clear()
 
@@ -117,11 +153,15 @@ class CommandBuffer:
         for buffer in buffers:
             buffer.fetch()
         begin = 0
-        for end in range(1, len(self._work) + 1):
-            library = self._work[begin].library
-            if end == len(self._work) or self._work[end].library is not library:
-                launches = [work.launch for work in self._work[begin:end]]
-                library.execute(launches, device.schedule, seed=device.seed, races=device.races)
+        for end, work in enumerate(self._work, 1):
+            if isinstance(work, Copy):
+                work.make()
+                begin = end
+            elif end == len(self._work) or not _together(work, self._work[end]):
+                launches = [each.launch for each in self._work[begin:end] if isinstance(each, Work)]
+                work.library.execute(
+                    launches, device.schedule, seed=device.seed, races=device.races
+                )
                 begin = end
         for buffer in buffers:
             buffer.bring_back()
@@ -131,7 +171,7 @@ class CommandBuffer:
 class Encoder:
     """An MTLComputeCommandEncoder, which adds to `work` what is launched."""
 
-    work: list[Work]
+    work: list[Work | Copy]
     concurrent: bool
     open: bool = True
     _state: PipelineState | None = None
@@ -210,6 +250,35 @@ class Encoder:
         if not self.open:
             raise MslError("endEncoding is called twice")
         self.open = False
+
+
+@dataclass
+class BlitEncoder:
+    """An MTLBlitCommandEncoder, which adds to `work` what is copied."""
+
+    work: list[Work | Copy]
+    open: bool = True
+
+    def copyFromBuffer_sourceOffset_toBuffer_destinationOffset_size_(
+        self, source: Buffer, first: int, target: Buffer, to: int, size: int
+    ) -> None:
+        """Copy bytes from a place in one buffer to one in another."""
+        if not self.open:
+            raise MslError("a copy after endEncoding")
+        for buffer, start in ((source, first), (target, to)):
+            if not 0 <= start <= start + size <= buffer.length():
+                raise MslError(f"a copy: {size} bytes from {start} on of {buffer.length()} bytes")
+        self.work.append(Copy((source, target), (first, to), size))
+
+    def endEncoding(self) -> None:
+        """Take no more."""
+        if not self.open:
+            raise MslError("endEncoding is called twice")
+        self.open = False
+
+
+def _together(work: Work, other: Work | Copy) -> bool:
+    return isinstance(other, Work) and other.library is work.library
 
 
 def _refuse_index(index: int) -> None:
