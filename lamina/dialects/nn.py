@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
@@ -48,6 +49,12 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 
 from lamina.dialects.dims import Dim, parse_dim
+from lamina.dialects.nn_index import (
+    GatherElementsOp,
+    GatherNdOp,
+    ScatterElementsOp,
+    ScatterNdOp,
+)
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import DimsAttr, extents, tensor
 from lamina.dialects.tile import (
@@ -455,6 +462,38 @@ class IotaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ExtentsOp(IRDLOperation):
+    """The extents `dims` as integers: a list of them, or the one as a scalar.
+
+    %y = nn.extents {dims = ["T + 1", "4"]} : tensor<2xi64>
+    """
+
+    name = "nn.extents"
+
+    dims = prop_def(ArrayAttr[StringAttr])
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($y)"
+
+    def __init__(self, dims: Sequence[Dim | int], type: Attribute) -> None:
+        names = ArrayAttr([StringAttr(str(Dim.of(dim))) for dim in dims])
+        super().__init__(properties={"dims": names}, result_types=[type])
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        """The extents, in order."""
+        return tuple(parse_dim(dim.data) for dim in self.dims)
+
+    def verify_(self) -> None:
+        """Check the shape and the element type."""
+        shape, count = extents(self.y.type), len(self.dims)
+        require(shape == (count,) or (shape == () and count == 1), f"{count} extents as {shape}")
+        require(isinstance(element(self.y), IntegerType), f"extents as {self.y.type}")
+
+
+@irdl_op_definition
 class BroadcastOp(_Map):
     """Repeat `x`: its dimension i is dimension `dims[i]` of `y`, of equal extent or 1."""
 
@@ -659,24 +698,6 @@ class ScanOp(_Map):
 
     kind = prop_def(StringAttr)
     dim = prop_def(IntegerAttr)
-
-    def verify_(self) -> None:
-        """Check kind and types."""
-        require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
-        require(self.x.type == self.y.type, "a scan keeps its type")
-
-
-@irdl_op_definition
-class SortOp(IRDLOperation):
-    """`x` in ascending (or `descending`) order along `dim`, stable, with positions; NaN last.
-
-    With `k`, an extent, only the first k: top-k is a descending sort of k.
-
-    %y, %p = nn.sort %x {dim = 0 : i64, k = "K"} : (tensor<9xf32>)
-             -> (tensor<?xf32, #nn.dims<["K"]>>, tensor<?xi32, #nn.dims<["K"]>>)
-    """
-
-    name = "nn.sort"
     exclusive = opt_prop_def(UnitAttr)
     reverse = opt_prop_def(UnitAttr)
 
@@ -697,6 +718,24 @@ class SortOp(IRDLOperation):
         properties |= {"reverse": UnitAttr()} if reverse else {}
         super().__init__(operands=[x], properties=properties, result_types=[x.type])
 
+    def verify_(self) -> None:
+        """Check kind and types."""
+        require(self.kind.data in REDUCTIONS[:4], f"scan {self.kind.data!r}")
+        require(self.x.type == self.y.type, "a scan keeps its type")
+
+
+@irdl_op_definition
+class SortOp(IRDLOperation):
+    """`x` in ascending (or `descending`) order along `dim`, stable, with positions; NaN last.
+
+    With `k`, an extent, only the first k: top-k is a descending sort of k.
+
+    %y, %p = nn.sort %x {dim = 0 : i64, k = "K"} : (tensor<9xf32>)
+             -> (tensor<?xf32, #nn.dims<["K"]>>, tensor<?xi32, #nn.dims<["K"]>>)
+    """
+
+    name = "nn.sort"
+
     x = operand_def(TensorType)
     dim = prop_def(IntegerAttr)
     descending = opt_prop_def(UnitAttr)
@@ -708,21 +747,6 @@ class SortOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = f"$x {FUNCTIONAL}"
 
-    def verify_(self) -> None:
-        """Check shapes."""
-        shape = list(extents(self.x.type))
-        if self.kept is not None:
-            shape[self.dim.value.data] = self.kept
-        require(self.y.type == tensor(element(self.x), shape), f"result is {self.y.type}")
-        require(self.position.type == tensor(i32, shape), f"positions are {self.position.type}")
-
-
-@irdl_op_definition
-class DotGeneralOp(IRDLOperation):
-    """`y = sum(a * b)` over the `contract` pairs of dimensions; `batch` pairs stay.
-
-    Result dimensions: batch, the rest of `a`, the rest of `b`. Sums in f32 for f16 and bf16, in
-    i32 for 8-bit integers. Contraction ascends in row order.
     def __init__(
         self, x: SSAValue, dim: int, k: Dim | int | None = None, *, descending: bool = False
     ) -> None:
@@ -745,6 +769,21 @@ class DotGeneralOp(IRDLOperation):
             return parse_dim(self.k.data)
         return None if self.k is None else Dim.of(cast("IntegerAttr[Any]", self.k).value.data)
 
+    def verify_(self) -> None:
+        """Check shapes."""
+        shape = list(extents(self.x.type))
+        if self.kept is not None:
+            shape[self.dim.value.data] = self.kept
+        require(self.y.type == tensor(element(self.x), shape), f"result is {self.y.type}")
+        require(self.position.type == tensor(i32, shape), f"positions are {self.position.type}")
+
+
+@irdl_op_definition
+class DotGeneralOp(IRDLOperation):
+    """`y = sum(a * b)` over the `contract` pairs of dimensions; `batch` pairs stay.
+
+    Result dimensions: batch, the rest of `a`, the rest of `b`. Sums in f32 for f16 and bf16, in
+    i32 for 8-bit integers. Contraction ascends in row order.
 
     %y = nn.dot_general %x, %w {contract = [[1, 1]]}
          : (tensor<?x8xf32, #nn.dims<["T"]>>, tensor<4x8xf32>) -> tensor<?x4xf32, #nn.dims<["T"]>>
@@ -833,33 +872,6 @@ class GatherOp(IRDLOperation):
         axis, x = self.axis.value.data, extents(self.x.type)
         shape = (*x[:axis], *extents(self.indices.type), *x[axis + 1 :])
         require(extents(self.y.type) == shape, f"result is {self.y.type}")
-
-
-@irdl_op_definition
-class ScatterOp(IRDLOperation):
-    """`y = x` with `updates[i, s…]` put (or added: `kind`) at row `indices[i]` of dimension 0.
-
-    Duplicates: `add`, `mul`, `max`, `min` accumulate in ascending i; `set` keeps the last.
-    """
-
-    name = "nn.scatter"
-
-    x = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    updates = operand_def(TensorType)
-    kind = prop_def(StringAttr)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = f"$x `,` $indices `,` $updates {FUNCTIONAL}"
-
-    def verify_(self) -> None:
-        """Check kind and shapes."""
-        require(self.kind.data in ("set", *REDUCTIONS[:4]), f"scatter {self.kind.data!r}")
-        require(self.x.type == self.y.type, "a scatter keeps its type")
-        shape = (*extents(self.indices.type), *extents(self.x.type)[1:])
-        require(extents(self.updates.type) == shape, f"updates are {self.updates.type}")
 
 
 @irdl_op_definition
@@ -1236,7 +1248,10 @@ OPS: list[type[Operation]] = [
     EmbeddingOp,
     ErfOp,
     ExpOp,
+    ExtentsOp,
     FloorOp,
+    GatherElementsOp,
+    GatherNdOp,
     GatherOp,
     GeluOp,
     GroupOp,
@@ -1260,7 +1275,8 @@ OPS: list[type[Operation]] = [
     RoundOp,
     RsqrtOp,
     ScanOp,
-    ScatterOp,
+    ScatterElementsOp,
+    ScatterNdOp,
     SelectOp,
     ShlOp,
     ShrOp,

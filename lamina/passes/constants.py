@@ -10,6 +10,7 @@ from lamina.dialects import nn
 from lamina.dialects.quant import BlocksType
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import argument_attributes
+from lamina.passes.kernels.named_dims import named_dims
 
 STORED = ("lamina.weight", "lamina.packed")
 """Attributes of arguments that are weights, or made of them."""
@@ -33,6 +34,7 @@ def is_constant(op: Operation, known: set[SSAValue]) -> bool:
     if isinstance(op, ReturnOp) or op.regions or not op.results:
         return False
     fixed = all(operand in known for operand in op.operands)
+    fixed = fixed and not any(dim.symbols for dim in named_dims(op))
     return fixed and all(map(_static, op.results))
 
 

@@ -23,7 +23,14 @@ Key = tuple[object, ...]
 LONGEST_NAME = 48
 
 
-CHECKED = (nn.GatherOp, nn.EmbeddingOp)
+CHECKED = (
+    nn.EmbeddingOp,
+    nn.GatherElementsOp,
+    nn.GatherNdOp,
+    nn.GatherOp,
+    nn.ScatterElementsOp,
+    nn.ScatterNdOp,
+)
 """What refuses an index at run time by the name of its node, so that it keeps that name."""
 
 

@@ -92,6 +92,14 @@ def test_a_row_that_is_not_there_is_an_error(wrong: int) -> None:
         Run(module_of(build, "rows"), "lower-groups")([numbers(19, 8), np.int32([3, wrong])])
 
 
+def test_a_row_of_nothing_is_an_error() -> None:
+    def build(body: Body) -> SSAValue:
+        return body.add(nn.GatherOp(body.arg("f32[M, 8]"), body.arg("i32[T]"), 0))
+
+    with pytest.raises(InputError, match=r"nn\.gather"):
+        Run(module_of(build, "rows"), "lower-groups")([numbers(0, 8), np.int32([0])])
+
+
 @pytest.mark.parametrize(
     ("width", "rotated", "interleaved"),
     [(32, 32, False), (48, 48, False), (128, 128, False), (64, 16, False), (32, 32, True)],

@@ -211,14 +211,38 @@ def test_an_index_outside_names_the_node() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("set", [9, 30, 9, 10]), ("add", [9, 69, 9, 19]), ("max", [9, 30, 9, 10])],
+    [("set", [9, 30, 9, 10]), ("add", [9, 69, 9, 19]), ("mul", [9, 8100, 9, 90])],
 )
 def test_duplicates_of_a_scatter_come_in_order(kind: str, expected: list[float]) -> None:
-    text = f'nn.scatter %0, %1, %2 {{kind = "{kind}"}}'
-    x, at = np.full(4, 9, F32), np.array([1, 3, 1, 7], np.int32)
-    found = compute(text, ["f32", "i32", "f32"], "f32", x, at, np.array([30, 10, 30, 5], F32))
+    text = f'nn.scatter_nd %0, %1, %2 {{kind = "{kind}"}}'
+    x, at = np.full(4, 9, F32), np.array([[1], [3], [1]], np.int32)
+    kinds = ["f32", "tensor<3x1xi32>", "tensor<3xf32>"]
+    found = compute(text, kinds, "f32", x, at, np.array([30, 10, 30], F32))
     equal(found, expected)
     equal(x, [9] * 4)
+
+
+def test_lists_of_places_take_the_elements_that_they_name() -> None:
+    x = np.arange(24, dtype=F32).reshape(2, 3, 4)
+    at = np.array([[[2, 0], [1, 3]], [[0, 1], [2, 2]]], np.int64)
+    text = "nn.gather_nd %0, %1 {batch_dims = 1 : i64}"
+    kinds = ["tensor<2x3x4xf32>", "tensor<2x2x2xi64>"]
+    equal(compute(text, kinds, "tensor<2x2xf32>", x, at), [[8, 7], [13, 22]])
+
+
+def test_elements_are_taken_along_an_axis_from_where_the_others_are() -> None:
+    x, at = np.arange(12, dtype=F32).reshape(3, 4), np.array([[2, 0, 1]], np.int32)
+    text = "nn.gather_elements %0, %1 {axis = 0 : i64}"
+    found = compute(text, ["tensor<3x4xf32>", "tensor<1x3xi32>"], "tensor<1x3xf32>", x, at)
+    equal(found, [[8, 1, 6]])
+
+
+def test_elements_are_put_along_an_axis_where_the_others_are() -> None:
+    x, at = np.zeros((2, 4), np.uint8), np.array([[3, 3, 0]], np.int64)
+    text = 'nn.scatter_elements %0, %1, %2 {axis = 1 : i64, kind = "add"}'
+    kinds = ["tensor<2x4xui8>", "tensor<1x3xi64>", "tensor<1x3xui8>"]
+    found = compute(text, kinds, "tensor<2x4xui8>", x, at, np.array([[200, 57, 5]], np.uint8))
+    equal(found, [[5, 0, 0, 1], [0, 0, 0, 0]])
 
 
 def test_a_grouped_dilated_convolution_is_the_sum_over_its_window() -> None:

@@ -27,7 +27,7 @@ def is_pointwise(op: Operation) -> bool:
     return op.has_trait(Elementwise, value_if_unregistered=False)
 
 
-SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.IotaOp)
+SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.ExtentsOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
 
 
@@ -40,7 +40,8 @@ ANCHORS: dict[type[Operation], str] = {
     cache.MergeOp: "merge",
     cache.PartialAttentionOp: "partial_attention",
     nn.ScanOp: "scan",
-    nn.ScatterOp: "scatter",
+    nn.ScatterElementsOp: "scatter",
+    nn.ScatterNdOp: "scatter",
     nn.SortOp: "sort",
     quant.LinearOp: "linear",
 }

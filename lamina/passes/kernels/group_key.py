@@ -12,6 +12,7 @@ from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.named_dims import named_dims, naming
 from lamina.passes.rewriting import SOURCE
 
 Key = tuple[object, ...]
@@ -31,13 +32,13 @@ def kernel_key(group: nn.GroupOp) -> Key:
 
 
 def _operation(op: Operation, names: Names, numbers: dict[SSAValue, int]) -> Key:
-    starts = op.starts if isinstance(op, nn.SliceOp) else ()
+    named = naming(op)
     return (
         op.name,
         op.attributes.get(SOURCE),
         tuple(numbers[operand] for operand in op.operands),
-        tuple(str(start.substitute(names)) for start in starts),
-        tuple(item for item in sorted(op.properties.items()) if not starts or item[0] != "start"),
+        tuple(str(dim.substitute(names)) for dim in named_dims(op)),
+        tuple(item for item in sorted(op.properties.items()) if item[0] not in named),
         tuple(_type(result.type, names) for result in op.results),
     )
 

@@ -23,11 +23,12 @@ from lamina.passes.kernels.tiles import Tiles, rule
 @rule(nn.ConcatOp)
 def _concat(tiles: Tiles, op: nn.ConcatOp, index: Index, _: SSAValue) -> SSAValue:
     dim, start = op.dim.value.data, extents(op.xs[0].type)[op.dim.value.data]
-    y = tiles.tile_of(op.xs[0], _moved(tiles, index, dim, Dim.of(0)))
+    y = tiles.tile_of(op.xs[0], _moved(tiles, index, dim, Dim.of(0), start))
     for x in list(op.xs)[1:]:
-        part = tiles.tile_of(x, _moved(tiles, index, dim, start))
+        size = extents(x.type)[dim]
+        part = tiles.tile_of(x, _moved(tiles, index, dim, start, size))
         y = tiles.emit.add(tile.SelectOp(_from(tiles, index, dim, start), part, y))
-        start = start + extents(x.type)[dim]
+        start = start + size
     return y
 
 
@@ -38,7 +39,7 @@ def _pad(tiles: Tiles, op: nn.PadOp, index: Index, _: SSAValue) -> SSAValue:
     masks: list[SSAValue] = []
     for dim, (low, size, high) in enumerate(bounds):
         if low or high:
-            inner = _moved(tiles, inner, dim, Dim.of(low))
+            inner = _moved(tiles, inner, dim, Dim.of(low), size)
         if low:
             masks.append(_from(tiles, index, dim, Dim.of(low)))
         if high:
@@ -51,17 +52,17 @@ def _pad(tiles: Tiles, op: nn.PadOp, index: Index, _: SSAValue) -> SSAValue:
     return y
 
 
-def _moved(tiles: Tiles, index: Index, dim: int, by: Dim) -> Index:
-    """Return `index` with `by` taken off in one dimension, where it may be outside now."""
+def _moved(tiles: Tiles, index: Index, dim: int, by: Dim, extent: Dim) -> Index:
+    """Return `index` with `by` taken off in a dimension of `extent`; it may be outside now."""
     emit, sub = tiles.emit, index[dim]
-    start = emit.extent(by)
+    start, limit = emit.extent(by), emit.extent(extent)
     if isinstance(sub, Rows):
         shift = emit.add(tile.SplatOp(start, [sub.size]))
         moved: Subscript = Rows(emit.binary(arith.SubiOp, sub.indices, shift), sub.size, False)
     elif by == 0:
-        moved = Span(sub.start, sub.size)
+        moved = Span(sub.start, sub.size, limit=limit)
     else:
-        moved = Span(emit.binary(arith.SubiOp, sub.start, start), sub.size)
+        moved = Span(emit.binary(arith.SubiOp, sub.start, start), sub.size, limit=limit)
     return (*index[:dim], moved, *index[dim + 1 :])
 
 

@@ -16,6 +16,7 @@ from lamina.dialects.tensors import extents, signless
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.in_place import find_in_place
+from lamina.passes.kernels.named_dims import named_dims
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
 from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
 from lamina.passes.kernels.weights import quantized_span
@@ -225,7 +226,7 @@ def _strings(items: Any) -> ArrayAttr[StringAttr]:
 
 
 def group_symbols(group: nn.GroupOp) -> list[str]:
-    """Return the symbols of a group's types, in order of appearance: its kernel's symbols."""
+    """Return the symbols of a group's types, and of what its operations name: its kernel's."""
     found: dict[str, None] = {}
     body = (result for op in group.body.block.ops for result in op.results)
     for value in (*group.body.block.args, *body):
@@ -233,4 +234,6 @@ def group_symbols(group: nn.GroupOp) -> list[str]:
         if isinstance(kind, TensorType):
             for dim in extents(cast("Attribute", kind)):
                 found |= dict.fromkeys(sorted(dim.symbols))
+    for dim in (dim for op in group.body.block.ops for dim in named_dims(op)):
+        found |= dict.fromkeys(sorted(dim.symbols))
     return list(found)

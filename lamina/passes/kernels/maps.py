@@ -28,7 +28,7 @@ from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels import signs
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
-from lamina.passes.kernels.tiles import Tiles, check_rows, rule, source_of, split_span
+from lamina.passes.kernels.tiles import Tiles, found_rows, rule, source_of, split_span
 
 UNARY: dict[type[Operation], type[Any]] = {
     nn.NegOp: arith.NegfOp,
@@ -165,6 +165,18 @@ def _iota(tiles: Tiles, op: nn.IotaOp, index: Index, _: SSAValue) -> SSAValue:
         start = emit.add(tile.SplatOp(sub.start, [sub.size]))
         counts = emit.binary(arith.AddiOp, counts, start)
     return emit.broadcast(emit.cast(counts, nn.element(op.y)), [dim], sizes(index))
+
+
+@rule(nn.ExtentsOp)
+def _extents(tiles: Tiles, op: nn.ExtentsOp, index: Index, _: SSAValue) -> SSAValue:
+    emit, shape, (first, *others) = tiles.emit, sizes(index), op.extents or (Dim.of(0),)
+    found = emit.broadcast(emit.extent(first), [], shape)
+    for place, dim in enumerate(others, 1):
+        here = emit.full(place, IndexType(), shape)
+        here = emit.add(tile.CompareOp("eq", indices_of(tiles, index[0]), here))
+        value = emit.add(tile.SplatOp(emit.extent(dim), shape))
+        found = emit.add(tile.SelectOp(here, value, found))
+    return emit.cast(found, nn.element(op.y))
 
 
 @rule(nn.BroadcastOp)
@@ -314,8 +326,8 @@ def _gather(tiles: Tiles, op: nn.GatherOp, index: Index, _: SSAValue) -> SSAValu
     if count != max((1, *(sub.size for sub in where))):
         raise LoweringError("a fused gather takes rows by one dimension of ids")
     ids = tiles.emit.reshape(tiles.tile_of(op.indices, where), [count])
-    rows = check_rows(tiles, ids, extents(op.x.type)[axis], source_of(op))
-    found = tiles.tile_of(op.x, (*lead, Rows(rows, count), *rest))
+    rows = found_rows(tiles, ids, extents(op.x.type)[axis], source_of(op))
+    found = tiles.tile_of(op.x, (*lead, rows, *rest))
     return tiles.emit.reshape(found, sizes(index))
 
 

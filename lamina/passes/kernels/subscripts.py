@@ -22,11 +22,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Rows:
-    """The elements at a vector of indices; `inside` unless some may be outside."""
+    """The elements at a vector of indices; `inside` unless some may be outside.
+
+    Those that are `zipped` are taken together, place by place: the first one's size is that of
+    the vectors, the others' sizes are 1.
+    """
 
     indices: SSAValue
     size: int
     inside: bool = True
+    zipped: bool = False
 
 
 Subscript = Span | Rows

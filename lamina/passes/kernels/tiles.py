@@ -79,6 +79,22 @@ class Tiles:
         self._memo = memo
         return results
 
+    def choose(
+        self,
+        condition: SSAValue,
+        body: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """`Emit.choose`, after which tiles that were computed on either way are forgotten."""
+
+        def alone(way: Callable[[], Sequence[SSAValue]]) -> Sequence[SSAValue]:
+            memo = dict(self._memo)
+            results = way()
+            self._memo = memo
+            return results
+
+        return self.emit.choose(condition, lambda: alone(body), lambda: alone(otherwise))
+
     def each(self, end: SSAValue | int, body: Callable[[SSAValue], None], step: int = 1) -> None:
         """Run `body` on 0, `step`, … below `end`: a loop that carries nothing."""
         emit = self.emit
@@ -125,7 +141,7 @@ class Tiles:
         kind = cast("MemRefType[Any]", memref.type)
         result = tile.vector(kind.element_type, sizes(index) if shape is None else shape)
         at, extent, options = _access(memref, index, zip)
-        return self.emit.add(tile.LoadOp(memref, at, extent, result, zip=zip, **options))
+        return self.emit.add(tile.LoadOp(memref, at, extent, result, **options))
 
     def prefetch(self, memref: SSAValue, index: Index) -> None:
         """Say that the elements of a memref at `index` will be loaded before long."""
@@ -147,7 +163,7 @@ class Tiles:
         """
         at, extent, options = _access(memref, index, zip)
         options |= {"unique": True, "nontemporal": nontemporal}
-        self.emit.effect(tile.StoreOp(value, memref, at, extent, zip=zip, **options))
+        self.emit.effect(tile.StoreOp(value, memref, at, extent, **options))
 
     def room_of(self, op: Operation, index: Index) -> tuple[SSAValue, Index]:
         """Return where a row operation keeps what it computed for a tile of its row."""
@@ -186,6 +202,7 @@ def _access(
     memref: SSAValue, index: Index, zip: tuple[int, ...]
 ) -> tuple[list[SSAValue], list[int], dict[str, Any]]:
     static = cast("MemRefType[Any]", memref.type).get_shape()
+    zip = zip or tuple(d for d, sub in enumerate(index) if isinstance(sub, Rows) and sub.zipped)
     at = [sub.indices if isinstance(sub, Rows) else sub.start for sub in index]
     extent = [1 if d in zip[1:] else sub.size for d, sub in enumerate(index)]
     limits = {
@@ -194,15 +211,15 @@ def _access(
         if isinstance(sub, Span) and sub.limit is not None
     }
     inside = [d for d, sub in enumerate(index) if is_inside(sub, static[d]) and d not in limits]
-    return at, extent, {"in_bounds": inside, "limits": limits}
+    return at, extent, {"in_bounds": inside, "limits": limits, "zip": zip}
 
 
 def is_inside(sub: Subscript, static: int) -> bool:
     """Whether a subscript needs no bounds check in a dimension of this static extent.
 
-    A tile as wide as the dimension can only begin at its first element.
+    A span as wide as the dimension, and without a limit, can only begin at its first element.
     """
-    return sub.inside or sub.size == static
+    return sub.inside or (isinstance(sub, Span) and sub.size == static)
 
 
 def splits(inner: tuple[Dim, ...], size: int) -> bool:
@@ -248,6 +265,16 @@ def check_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> SSAValue:
     clamped = emit.binary(arith.MaxSIOp, emit.binary(arith.MinSIOp, rows, last), zero)
     emit.effect(_check(emit.add(tile.CompareOp("eq", clamped, rows)), node))
     return clamped
+
+
+def found_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> Rows:
+    """Return where ids [n] say, recording `node` if one is outside of `[0, extent)`."""
+    emit, (size,) = tiles.emit, tile.shape_of(ids.type)
+    rows = check_rows(tiles, ids, extent, node)
+    if extent.constant:
+        return Rows(rows, size)
+    emit.effect(_check(emit.less(emit.index(0), emit.extent(extent)), node))
+    return Rows(rows, size, inside=False)
 
 
 def _check(ok: SSAValue, node: str) -> tile.CheckOp:

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import parse_dim
-from lamina.targets.reference import nn_composites, nn_elementwise, nn_shapes, nn_sums
+from lamina.targets.reference import nn_composites, nn_elementwise, nn_index, nn_shapes, nn_sums
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 
 Args = tuple[Any, ...]
@@ -32,6 +32,7 @@ def branch_of(run: Interpreter, value: str, bounds: tuple[int, ...]) -> int:
 MEANINGS: dict[type[Operation], Meaning] = {
     **nn_elementwise.MEANINGS,
     **nn_shapes.MEANINGS,
+    **nn_index.MEANINGS,
     **nn_sums.MEANINGS,
     **nn_composites.MEANINGS,
     nn.CallOp: _call,

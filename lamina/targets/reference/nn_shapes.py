@@ -1,4 +1,4 @@
-"""What the operations of `nn` do that move elements and change none: shapes, gather, scatter."""
+"""What the operations of `nn` do that move elements and change none: shapes, parts, counts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def _iota(run: Interpreter, op: nn.IotaOp, args: Args) -> tuple[Any]:
     steps = np.arange(shape[dim]).astype(dtype_of(op.y.type))
     aligned = steps.reshape([-1 if d == dim else 1 for d in range(len(shape))])
     return (np.broadcast_to(aligned, shape),)
+
+
+def _extents(run: Interpreter, op: nn.ExtentsOp, args: Args) -> tuple[Any]:
+    found = [dim.evaluate(run.extents) for dim in op.extents]
+    return (np.array(found, np.int64).astype(dtype_of(op.y.type)).reshape(run.shape(op.y.type)),)
 
 
 def _broadcast(run: Interpreter, op: nn.BroadcastOp, args: Args) -> tuple[Any]:
@@ -78,27 +83,6 @@ def check_indices(op: Operation, indices: Array, size: int) -> None:
         raise InputError(f"{source_of(op)}: the index {wrong[0]} is outside of [0, {size})")
 
 
-_ACCUMULATE: dict[str, np.ufunc] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-}
-
-
-def _scatter(run: Interpreter, op: nn.ScatterOp, args: Args) -> tuple[Any]:
-    x, indices, updates = args
-    y, flat = x.copy(), indices.reshape(-1)
-    rows = updates.reshape(len(flat), *x.shape[1:])
-    inside = (flat >= 0) & (flat < len(x))
-    put = _ACCUMULATE.get(op.kind.data)
-    if put is None:
-        y[flat[inside]] = rows[inside]
-    else:
-        put.at(y, flat[inside], rows[inside])
-    return (y,)
-
-
 MEANINGS: dict[type[Operation], Meaning] = {
     nn.IotaOp: _iota,
     nn.BroadcastOp: _broadcast,
@@ -108,5 +92,5 @@ MEANINGS: dict[type[Operation], Meaning] = {
     nn.PadOp: _pad,
     nn.ConcatOp: _concat,
     nn.GatherOp: _gather,
-    nn.ScatterOp: _scatter,
+    nn.ExtentsOp: _extents,
 }

@@ -10,19 +10,19 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
-    StringAttr,
     f16,
     f32,
     i1,
     i8,
+    i16,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, SSAValue
 
-from lamina.dialects import nn
+from lamina.dialects import nn, nn_index
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import tensor
+from lamina.dialects.tensors import tensor, ui8
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
 from lamina.testing.values import always, below, edges
@@ -40,11 +40,13 @@ def cases() -> Iterator[Case]:
         yield Case(f"joins-{kind}", partial(_joins, kind), SIZES)
     yield Case("slices", _slices, SIZES)
     yield Case("look-ups", _look_ups, SIZES)
+    yield Case("places", _places, SIZES)
     yield Case("scatters", _scatters, SIZES)
     yield Case("counts", _counts, SIZES)
     for value in (-1, 7):
         build = partial(_outside, value)
         yield Case(f"look-up-of-{value}", build, SIZES[1:], raises="/outside")
+    yield Case("no-place", _no_place, SIZES[1:], raises="/outside")
 
 
 def _exact(sheet: Sheet, name: str, op: nn.Operation) -> SSAValue:
@@ -76,6 +78,9 @@ def _joins(kind: Attribute, sheet: Sheet) -> None:
     none = sheet.given("none", kind, [0, 5], edges)
     _exact(sheet, "rows", nn.ConcatOp([a, b], 0))
     _exact(sheet, "columns", nn.ConcatOp([a, c, a], 1))
+    wide = sheet.given("wide", kind, ["N", 32], edges)
+    _exact(sheet, "wide_columns", nn.ConcatOp([wide, c, wide], 1))
+    _exact(sheet, "wide_halves", nn.ConcatOp([wide, wide], 1))
     _exact(sheet, "with_nothing", nn.ConcatOp([none, a, none], 0))
     few = sheet.add(nn.ConcatOp([none, none], 0))
     _exact(sheet, "nothing", nn.CastOp(few, f32 if kind == f16 else f16))
@@ -116,21 +121,56 @@ def _outside(value: int, sheet: Sheet) -> None:
     _exact(sheet, "outside", nn.GatherOp(table, ids))
 
 
+def _places(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, [7, 5, 3], edges)
+    batch = sheet.given("batch", i16, ["N", 7, 40], edges)
+    rows = sheet.given("rows", i64, ["N", 1], below(7))
+    pairs = sheet.given("pairs", i32, ["N", 2, 2], below(5))
+    triples = sheet.given("triples", i64, ["N", 3], below(3))
+    own = sheet.given("own", i32, ["N", 1], below(7))
+    each = sheet.given("each", i32, [7, "N", 3], below(5))
+    across = sheet.given("across", i64, ["N", 7, 33], below(40))
+    few = sheet.given("few", i32, [2, 4, 2], below(3))
+    _exact(sheet, "of_rows", nn.GatherNdOp(x, rows))
+    _exact(sheet, "of_pairs", nn.GatherNdOp(x, pairs))
+    _exact(sheet, "of_triples", nn.GatherNdOp(x, triples))
+    _exact(sheet, "of_batches", nn.GatherNdOp(batch, own, 1))
+    _exact(sheet, "elements_down", nn.GatherElementsOp(x, each, 1))
+    _exact(sheet, "elements_across", nn.GatherElementsOp(batch, across, 2))
+    _exact(sheet, "fewer_elements", nn.GatherElementsOp(x, few, 2))
+    _exact(sheet, "elements_of_fewer", nn.GatherElementsOp(x, few, 0))
+
+
+def _no_place(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, [7, 5], edges)
+    updates = sheet.given("updates", f32, ["N", 5], edges)
+    at = sheet.given("at", i64, ["N", 1], always(7))
+    _exact(sheet, "outside", nn.ScatterNdOp(x, at, updates, "set"))
+
+
 def _scatters(sheet: Sheet) -> None:
     x = sheet.given("x", f32, [7, 5], edges)
     counts = sheet.given("counts", i32, [7, 5], edges)
     updates = sheet.given("updates", f32, ["N", 5], edges)
     more = sheet.given("more", i32, ["N", 5], edges)
-    at = sheet.given("at", i32, ["N"], below(7))
-    for kind in ("set", "add", "mul", "max", "min"):
-        _exact(sheet, kind, _scatter(kind, x, at, updates))
-    _exact(sheet, "add_of_integers", _scatter("add", counts, at, more))
-
-
-def _scatter(kind: str, x: SSAValue, at: SSAValue, updates: SSAValue) -> nn.ScatterOp:
-    return nn.ScatterOp(
-        operands=[x, at, updates], properties={"kind": StringAttr(kind)}, result_types=[x.type]
-    )
+    at = sheet.given("at", i64, ["N", 1], below(7))
+    for kind in nn_index.SCATTERS:
+        _exact(sheet, kind, nn.ScatterNdOp(x, at, updates, kind))
+    _exact(sheet, "add_of_integers", nn.ScatterNdOp(counts, at, more, "add"))
+    pairs = sheet.given("pairs", i32, ["N", 2, 2], below(5))
+    single = sheet.given("single", f32, ["N", 2], edges)
+    _exact(sheet, "of_pairs", nn.ScatterNdOp(x, pairs, single, "add"))
+    bytes = sheet.given("bytes", ui8, ["N", 40], edges)
+    for axis, (name, size) in enumerate((("down", 1), ("across", 40))):
+        there = sheet.given(f"there_{name}", i64, ["ceildiv(N, 2)", 33], below(size))
+        put = sheet.given(f"put_{name}", ui8, ["ceildiv(N, 2)", 33], edges)
+        for kind in ("set", "max"):
+            op = nn.ScatterElementsOp(bytes, there, put, axis, kind)
+            _exact(sheet, f"{kind}_{name}", op)
+    cube = sheet.given("cube", f32, [3, 4, 5], edges)
+    few = sheet.given("few", i32, [2, "M", 5], below(4))
+    added = sheet.given("added", f32, [2, "M", 5], edges)
+    _exact(sheet, "fewer", nn.ScatterElementsOp(cube, few, added, 1, "add"))
 
 
 def _counts(sheet: Sheet) -> None:
@@ -143,4 +183,9 @@ def _counts(sheet: Sheet) -> None:
     _exact(sheet, "not_a_number", nn.ConstantOp(FloatAttr(float("nan"), f32), tensor(f32, [N])))
     _exact(sheet, "true", nn.ConstantOp(IntegerAttr(1, i1), tensor(i1, [N])))
     listed = DenseIntOrFPElementsAttr.from_list(tensor(i32, [4]), [3, -1, 4, -2147483648])
+    sizes = nn.ExtentsOp([N * 2 + 1, 4, M], tensor(i64, [3]))
+    sheet.given("m", f32, ["M"], edges)
+    _exact(sheet, "extents", sizes)
+    scalar = sheet.add(nn.ExtentsOp([N], tensor(i32, [])))
+    _exact(sheet, "extent", nn.AddOp(scalar, scalar))
     _exact(sheet, "listed", nn.ConstantOp(listed, tensor(i32, [4])))

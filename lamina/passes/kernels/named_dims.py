@@ -1,0 +1,28 @@
+"""Extents that operations name in their properties, and not in a type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from xdsl.ir import Operation
+
+from lamina.dialects import nn
+from lamina.dialects.dims import Dim
+
+_NAMED: Final[dict[type[Operation], tuple[tuple[str, ...], Callable[[Any], tuple[Dim, ...]]]]] = {
+    nn.ExtentsOp: (("dims",), lambda op: op.extents),
+    nn.SliceOp: (("start",), lambda op: op.starts),
+    nn.SortOp: (("k",), lambda op: () if op.kept is None else (op.kept,)),
+}
+"""The properties that hold extents, and what reads them."""
+
+
+def named_dims(op: Operation) -> tuple[Dim, ...]:
+    """Return the extents that an operation's properties name."""
+    return _NAMED[type(op)][1](op) if type(op) in _NAMED else ()
+
+
+def naming(op: Operation) -> tuple[str, ...]:
+    """Return the properties in which an operation names extents."""
+    return _NAMED[type(op)][0] if type(op) in _NAMED else ()
