@@ -78,7 +78,9 @@ def test_a_target_without_a_timeline_is_one_sentence(
     given = ("--random", "--target", "reference", "--profile", tmp_path / "trace.json")
     code, out, err = command("run", bytewise_llama, *given)
     assert (code, out) == (1, "")
-    expected = "a ReferenceExecutable keeps no timeline: use the target cpu, or one that has a device"
+    expected = (
+        "a ReferenceExecutable keeps no timeline: use the target cpu, or one that has a device"
+    )
     assert err == f"error: {expected}\n"
 
 
