@@ -19,7 +19,7 @@ from lamina.plugins import manager
 from lamina.rare_collection import rarely_collecting
 from lamina.targets.artifact_lookup import ArtifactLookup
 from lamina.targets.base import MOST_THREADS, Artifact, Executable, Target
-from lamina.targets.spec import parse_target, target_name, target_spec
+from lamina.targets.spec import AUTO, join_options, parse_target, target_name, target_spec
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -68,7 +68,7 @@ def _read(where: Path, *, defer: bool) -> Model:
 
 def compile(
     model: Model | ModuleOp,
-    target: str | Target = "cpu",
+    target: str | Target = AUTO,
     pipeline: Pipeline | None = None,
     threads: int | None = None,
     dump: str | os.PathLike[str] | None = None,
@@ -78,6 +78,7 @@ def compile(
 ) -> Executable:
     """Compile for `target` and load the result; the given module stays as it is.
 
+    "auto" is the target that a stage was dumped for or a file compiled for, or else the CPU.
     `pipeline` takes the place of the target's own passes; a dumped stage goes on with the passes
     that it still had to go through, if `target` is the one that it was dumped for. `threads` says
     how many run the code, where the target has threads; on the CPU one for each that the process
@@ -107,7 +108,7 @@ def compile(
 def compile_to_file(
     model: Model,
     path: str | os.PathLike[str],
-    target: str | Target = "cpu",
+    target: str | Target = AUTO,
     dump: str | os.PathLike[str] | None = None,
     *,
     with_weights: bool = True,
@@ -195,7 +196,7 @@ def _lower(
 
 def lower(
     model: Model | ModuleOp,
-    target: str | Target = "cpu",
+    target: str | Target = AUTO,
     pipeline: Pipeline | None = None,
     dump: str | os.PathLike[str] | None = None,
     *,
@@ -228,7 +229,7 @@ def resolve_target(
     """Return the target that a name or spec means.
 
     The bare name of the target that a stage was dumped for, or a model was compiled for, means
-    that target's options too.
+    that target's options too; so does "auto", which is the CPU for other models.
     Targets without an option `threads` run on one.
     """
     if isinstance(target, str):
@@ -316,16 +317,28 @@ def _source_path(manifest: Path, source: object) -> Path:
 
 
 def _named_target(spec: str, model: Model | ModuleOp | None) -> Target:
-    if isinstance(model, CompiledModel) and spec == model.target.name:
+    name = target_name(spec)
+    if isinstance(model, CompiledModel) and spec in (AUTO, model.target.name):
         return model.target
-    graph = model.graph if isinstance(model, Model) else model
-    if graph is not None and not callable(graph):
-        from lamina.targets.dump import pending
-
-        stage = pending(graph)
-        if stage is not None and target_name(stage[0]) == spec:
-            spec = stage[0]
+    own = _own_target(model)
+    if name == AUTO:
+        spec = join_options(own or "cpu", spec)
+    elif own is not None and target_name(own) == spec:
+        spec = own
     return parse_target(manager.target(target_name(spec)), spec)
+
+
+def _own_target(model: Model | ModuleOp | None) -> str | None:
+    """Return the spec of the target that a stage or a file was made for; None for other models."""
+    if isinstance(model, CompiledModel):
+        return target_spec(model.target)
+    graph = model.graph if isinstance(model, Model) else model
+    if graph is None or callable(graph):
+        return None
+    from lamina.targets.dump import pending
+
+    stage = pending(graph)
+    return stage[0] if stage else None
 
 
 def _check_model(model: object) -> None:

@@ -32,7 +32,7 @@ def compile(
             help="Write here.",
         ),
     ],
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     fallback: FallbackOption = "host",
     weights: Annotated[
         bool,

@@ -84,7 +84,7 @@ def generate(
             metavar="auto|f32", help="auto: 8-bit where weights are quantised; f32: exact."
         ),
     ] = "auto",
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,

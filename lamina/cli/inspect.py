@@ -22,7 +22,7 @@ from lamina.cli.planned import plan_facts, print_plan
 def inspect(
     model: ModelArgument,
     weights: Annotated[bool, typer.Option("--weights", help="List every weight.")] = False,
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     fallback: FallbackOption = "host",
     dim: Annotated[
         list[str] | None,

@@ -28,7 +28,10 @@ ModelArgument = Annotated[
 TargetOption = Annotated[
     str,
     typer.Option(
-        "--target", metavar="NAME", help="Where to run, maybe with options: 'cpu{features=avx2}'."
+        "--target",
+        metavar="NAME",
+        help="Where to run, maybe with options: 'cpu{features=avx2}'. auto: where a stage or a "
+        "compiled file is for, or else on the CPU.",
     ),
 ]
 
@@ -51,8 +54,9 @@ def with_fallback(target: str, fallback: str) -> str:
         raise InputError(f"--fallback {fallback}: expected {' or '.join(_FALLBACKS)}")
     if fallback == _FALLBACKS[0]:
         return target
-    name, _, options = target.strip().rstrip("}").partition("{")
-    return f"{name}{{{f'{options} fallback={fallback}'.strip()}}}"
+    from lamina.targets.spec import join_options
+
+    return join_options(target, f"{{fallback={fallback}}}")
 
 
 ThreadsOption = Annotated[

@@ -31,16 +31,18 @@ def plan_facts(
     """
     from lamina import compiler
     from lamina.dialects.plan import HostOp
+    from lamina.targets.spec import AUTO, target_spec
 
     chosen = compiler.resolve_target(target, model)
+    shown = target_spec(chosen) if target == AUTO else target
     try:
         module = compiler.lower(model, chosen, dump=dump)
         ranges = _ranges(module)
     except LaminaError as error:
-        return {"target": target, "error": str(error)}
+        return {"target": shown, "error": str(error)}
     hosts = {op.callee.string_value() for op in module.walk() if isinstance(op, HostOp)}
     return {
-        "target": target,
+        "target": shown,
         "launches": [{key: row[key] for key in row if key != "kernels"} for row in ranges],
         "kernels": _kernels(module, ranges),
         "host_calls": sorted(hosts),

@@ -80,7 +80,7 @@ def run(
             help="Write each output as a .npy file.",
         ),
     ] = None,
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     dump_ir: DumpOption = None,

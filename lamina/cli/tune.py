@@ -57,7 +57,7 @@ def tune(
     repeat: Annotated[
         int, typer.Option(metavar="N", min=1, help="Runs of a round, of which the medians count.")
     ] = 5,
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     threads: ThreadsOption = None,
     json: JsonOption = False,
     debug: DebugOption = False,
@@ -85,13 +85,14 @@ def tune(
     from lamina.measure.schedule_store import writable_store_path
     from lamina.measure.tuning import Tuning
     from lamina.measure.workbench import Workbench
+    from lamina.targets.spec import target_spec
 
     path = resolve_model(model)
     read = compiler.read(path)
     with working(f"Preparing {path.name} for {target}"):
         bench = Workbench(read, target, threads)
         search = Tuning(bench, kernel)
-    about = {"model": str(path), "target": target}
+    about = {"model": str(path), "target": target_spec(bench.target)}
     if dry_run:
         facts = candidates_json(about, bench, search)
         (emit_json if json else print_candidates)(facts)

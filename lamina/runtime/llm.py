@@ -27,6 +27,7 @@ from lamina.runtime.scoring import token_logits
 from lamina.runtime.session import Session
 from lamina.runtime.vocabulary import Vocabulary
 from lamina.targets.base import Target
+from lamina.targets.spec import AUTO
 from lamina.targets.timeline import Timeline, trace
 
 Prompt = str | Sequence[int]
@@ -46,7 +47,7 @@ class LLM:
     def __init__(
         self,
         model: str | os.PathLike[str] | Model,
-        target: str | Target = "cpu",
+        target: str | Target = AUTO,
         threads: int | None = None,
         cache_tokens: int = 4096,
         activations: str = "auto",
@@ -56,7 +57,7 @@ class LLM:
     ) -> None:
         """Read and compile `model`: a path, the name of a fetched model, or one that was read.
 
-        `threads` is as for `lamina.compile`.
+        `target` and `threads` are as for `lamina.compile`.
         `cache_tokens` is how many positions all sequences together may take. `activations`
         "auto" has 8-bit ones where weights are quantised, "f32" exact ones; a target without
         that option is exact. `dump` is a folder for the stages of compilation. `chunk_tokens` is

@@ -32,6 +32,18 @@ def target_name(spec: str) -> str:
     return spec.partition("{")[0].strip()
 
 
+AUTO: Final = "auto"
+"""In place of a target's name: the one that a stage or a file was made for, or else the CPU."""
+
+
+def join_options(spec: str, more: str) -> str:
+    """Return a target's spec with the options of another: `cpu{a=1}`, `auto{b=2}` -> both."""
+    name, _, own = spec.strip().rstrip("}").partition("{")
+    given = more.strip().rstrip("}").partition("{")[2]
+    options = " ".join(filter(None, (own.strip(), given.strip())))
+    return f"{name}{{{options}}}" if options else name
+
+
 def parse_target(kind: type[Target], spec: str) -> Target:
     """Return the target that `spec` describes; `InputError` names a wrong option."""
     if spec == kind.name:

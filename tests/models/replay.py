@@ -53,7 +53,7 @@ def goes_on(model: Model, following: Model) -> bool:
 
 def pending(model: Model) -> tuple[ModulePass, ...]:
     """The passes that a stage has to go through."""
-    return resolve_pipeline(None, model.module, resolve_target("cpu", model.module))
+    return resolve_pipeline(None, model.module, resolve_target("auto", model.module))
 
 
 if __name__ == "__main__":

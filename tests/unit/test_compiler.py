@@ -229,6 +229,16 @@ def test_a_stage_brings_the_options_of_its_target(model: Model, tmp_path: Path) 
     assert compiler.resolve_target('text{style="even"}', stage.module) == TextTarget(style="even")
 
 
+def test_unless_another_is_named_a_stage_is_for_the_target_that_it_was_dumped_for(
+    model: Model, tmp_path: Path
+) -> None:
+    lamina.compile(model, TextTarget(style="odd"), dump=tmp_path / "dump")
+    stage = lamina.read(tmp_path / "dump" / "001-fold-mul.mlir")
+    assert compiler.resolve_target("auto", stage) == TextTarget(style="odd")
+    assert compiler.resolve_target("auto{threads=2}", stage) == TextTarget(style="odd", threads=2)
+    assert compiler.resolve_target("auto", model).name == "cpu"
+
+
 def test_a_stage_goes_on_for_other_options_if_they_have_the_same_passes(
     model: Model, tmp_path: Path
 ) -> None:
