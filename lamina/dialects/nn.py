@@ -599,28 +599,63 @@ class SliceOp(_Map):
 
 @irdl_op_definition
 class PadOp(_Map):
-    """`x` with `low` and `high` elements of `value` added in each dimension."""
+    """`y[i, …] = x[i - low, …]`, and `value` where x has no such element.
+
+    y has `low + n + high` elements in each dimension; `low` and `high` are extents, which may be
+    below 0 and then cut off.
+
+    %y = nn.pad %x {low = ["N", "0"], high = ["0", "-1"], value = 0.000000e+00 : f32} : …
+    """
 
     name = "nn.pad"
 
-    low = prop_def(DenseArrayBase)
-    high = prop_def(DenseArrayBase)
+    low = prop_def(DenseArrayBase | ArrayAttr[StringAttr])
+    high = prop_def(DenseArrayBase | ArrayAttr[StringAttr])
     value = prop_def(FloatAttr | IntegerAttr)
 
     def __init__(
-        self, x: SSAValue, low: Sequence[int], high: Sequence[int], value: Attribute
+        self,
+        x: SSAValue,
+        low: Sequence[Dim | int],
+        high: Sequence[Dim | int],
+        value: Attribute,
     ) -> None:
-        shape = [lo + n + hi for lo, n, hi in zip(low, extents(x.type), high, strict=True)]
+        rows = zip(map(Dim.of, low), extents(x.type), map(Dim.of, high), strict=True)
         super().__init__(
             operands=[x],
-            properties={"low": ints(low), "high": ints(high), "value": value},
-            result_types=[tensor(element(x), shape)],
+            properties={"low": _widths(low), "high": _widths(high), "value": value},
+            result_types=[tensor(element(x), [lo + n + hi for lo, n, hi in rows])],
         )
+
+    @property
+    def lows(self) -> tuple[Dim, ...]:
+        """How many elements are put before those of x in each dimension."""
+        return _read_widths(self.low)
+
+    @property
+    def highs(self) -> tuple[Dim, ...]:
+        """How many elements are put after those of x in each dimension."""
+        return _read_widths(self.high)
 
     def verify_(self) -> None:
         """Check the result's shape."""
-        rows = zip(values(self.low), extents(self.x.type), values(self.high), strict=True)
+        rank = len(extents(self.x.type))
+        require(len(self.lows) == rank == len(self.highs), f"pad of rank {rank}")
+        rows = zip(self.lows, extents(self.x.type), self.highs, strict=True)
         require(extents(self.y.type) == tuple(lo + n + hi for lo, n, hi in rows), "pad: shape")
+
+
+def _widths(widths: Sequence[Dim | int]) -> Attribute:
+    numbers = [Dim.of(width).constant for width in widths]
+    if all(number is not None for number in numbers):
+        return ints([number or 0 for number in numbers])
+    return ArrayAttr([StringAttr(str(Dim.of(width))) for width in widths])
+
+
+def _read_widths(widths: Attribute) -> tuple[Dim, ...]:
+    if isinstance(widths, DenseArrayBase):
+        return tuple(Dim.of(width) for width in values(cast("DenseArrayBase[Any]", widths)))
+    return tuple(parse_dim(each.data) for each in cast("ArrayAttr[StringAttr]", widths))
 
 
 @irdl_op_definition

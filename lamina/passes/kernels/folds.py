@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
-from lamina.passes.kernels.rows import COMBINE, accumulator, neutral
+from lamina.passes.kernels.rows import COMBINE, accumulator, kind_of, neutral
 from lamina.passes.kernels.signs import extremes
 
 UNSEEN = 2**31 - 1
@@ -35,7 +35,7 @@ class Fold:
     @staticmethod
     def of(emit: Emit, op: nn.ReduceOp, width: int) -> Fold:
         """Return the fold that is a reduction; LoweringError if there is none of its kind."""
-        kind, element = op.kind.data, accumulator(nn.element(op.x))
+        kind, element = kind_of(op), accumulator(nn.element(op.x))
         if kind.startswith("arg"):
             return Extreme(emit, kind.removeprefix("arg"), element, width)
         if kind not in COMBINE:

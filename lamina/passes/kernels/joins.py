@@ -35,14 +35,14 @@ def _concat(tiles: Tiles, op: nn.ConcatOp, index: Index, _: SSAValue) -> SSAValu
 @rule(nn.PadOp)
 def _pad(tiles: Tiles, op: nn.PadOp, index: Index, _: SSAValue) -> SSAValue:
     emit, inner = tiles.emit, index
-    bounds = zip(tile.values(op.low), extents(op.x.type), tile.values(op.high), strict=True)
+    bounds = zip(op.lows, extents(op.x.type), op.highs, strict=True)
     masks: list[SSAValue] = []
     for dim, (low, size, high) in enumerate(bounds):
-        if low or high:
-            inner = _moved(tiles, inner, dim, Dim.of(low), size)
-        if low:
-            masks.append(_from(tiles, index, dim, Dim.of(low)))
-        if high:
+        if low != 0 or high != 0:
+            inner = _moved(tiles, inner, dim, low, size)
+        if _adds(low):
+            masks.append(_from(tiles, index, dim, low))
+        if _adds(high):
             masks.append(_from(tiles, index, dim, size + low, kind="lt"))
     y = tiles.tile_of(op.x, inner)
     value = cast("FloatAttr[Any] | IntegerAttr[Any]", op.value).value.data
@@ -50,6 +50,11 @@ def _pad(tiles: Tiles, op: nn.PadOp, index: Index, _: SSAValue) -> SSAValue:
     for mask in masks:
         y = emit.add(tile.SelectOp(mask, y, outside))
     return y
+
+
+def _adds(width: Dim) -> bool:
+    """Whether elements may be put there; a width below 0 cuts off."""
+    return width.constant is None or width.constant > 0
 
 
 def _moved(tiles: Tiles, index: Index, dim: int, by: Dim, extent: Dim) -> Index:

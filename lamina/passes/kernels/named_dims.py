@@ -12,6 +12,7 @@ from lamina.dialects.dims import Dim
 
 _NAMED: Final[dict[type[Operation], tuple[tuple[str, ...], Callable[[Any], tuple[Dim, ...]]]]] = {
     nn.ExtentsOp: (("dims",), lambda op: op.extents),
+    nn.PadOp: (("high", "low"), lambda op: (*op.lows, *op.highs)),
     nn.SliceOp: (("start",), lambda op: op.starts),
     nn.SortOp: (("k",), lambda op: () if op.kept is None else (op.kept,)),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerType, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IndexType, IntegerType, f32, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
@@ -65,6 +65,12 @@ def statistic(kind: type[Operation]) -> Callable[[Statistic], Statistic]:
         return function
 
     return register
+
+
+def kind_of(op: nn.ReduceOp) -> str:
+    """Return what a reduction is done by: of truth values, "or" is the maximum."""
+    kind = op.kind.data
+    return {"max": "or", "min": "and"}.get(kind, kind) if nn.element(op.x) == i1 else kind
 
 
 def chunk_of(extent: Dim, widest: int) -> int:
@@ -309,7 +315,7 @@ def _softmax(tiles: Tiles, op: nn.SoftmaxOp, index: Index, _: SSAValue) -> SSAVa
 @statistic(nn.ReduceOp)
 def _reduction(tiles: Tiles, op: nn.ReduceOp, row: Index, chunk: int, known: Known) -> SSAValue:
     shape = extents(op.x.type)
-    kind, element = op.kind.data, accumulator(nn.element(op.x))
+    kind, element = kind_of(op), accumulator(nn.element(op.x))
     if tile.values(op.dims) != (len(shape) - 1,) or kind not in COMBINE:
         raise LoweringError(f"a row kernel reduces the last dimension by one of {list(COMBINE)}")
 

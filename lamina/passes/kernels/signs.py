@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import tile
@@ -22,8 +22,8 @@ UNSIGNED: Final[dict[type[Operation], type[Any]]] = {
 
 
 def on(kind: type[Any], element: Attribute) -> type[Any]:
-    """Return the operation that is `kind` on elements of a tensor of `element`."""
-    return UNSIGNED.get(kind, kind) if is_unsigned(element) else kind
+    """Return the operation that is `kind` on elements of a tensor of `element`; true is 1."""
+    return UNSIGNED.get(kind, kind) if is_unsigned(element) or element == i1 else kind
 
 
 def ordered(emit: Emit, x: SSAValue, element: Attribute) -> SSAValue:

@@ -62,8 +62,17 @@ def _bounds(op: Operation, start: int, size: int, step: int, extent: int) -> sli
 
 
 def _pad(run: Interpreter, op: nn.PadOp, args: Args) -> tuple[Any]:
-    widths = list(zip(tile.values(op.low), tile.values(op.high), strict=True))
-    return (np.pad(args[0], widths, constant_values=constant(op.value, op.y.type)),)
+    y = np.full(run.shape(op.y.type), constant(op.value, op.y.type))
+    lows = [low.evaluate(run.extents) for low in op.lows]
+    highs = [high.evaluate(run.extents) for high in op.highs]
+    kept = tuple(
+        slice(max(0, -low), max(0, -low, size + min(0, high)))
+        for low, size, high in zip(lows, args[0].shape, highs, strict=True)
+    )
+    inside = args[0][kept]
+    starts = (max(0, low) for low in lows)
+    y[tuple(slice(at, at + n) for at, n in zip(starts, inside.shape, strict=True))] = inside
+    return (y,)
 
 
 def _concat(run: Interpreter, op: nn.ConcatOp, args: Args) -> tuple[Any]:

@@ -123,7 +123,7 @@ def _integers(kind: Attribute, sheet: Sheet) -> None:
 
 def _logic(sheet: Sheet) -> None:
     a, b = (sheet.given(name, i1, ["N"], edges) for name in "ab")
-    for binary in BITWISE:
+    for binary in (*BITWISE, nn.MaxOp, nn.MinOp):
         op = binary(a, b)
         sheet.compute(_name(op), op)
     _compared(sheet, a, b, kinds=("eq", "ne"))

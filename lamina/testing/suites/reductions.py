@@ -76,8 +76,9 @@ def _integers(kind: Attribute, sheet: Sheet) -> None:
 
 def _logic(sheet: Sheet) -> None:
     x = sheet.given("x", i1, [5, "N"], normal)
-    for fold in ("and", "or"):
+    for fold in ("and", "or", "max", "min"):
         sheet.compute(fold, nn.ReduceOp(x, fold, [1]))
+        sheet.compute(f"{fold}_column", nn.ReduceOp(x, fold, [0]))
 
 
 def _axes(sheet: Sheet) -> None:

@@ -86,6 +86,9 @@ def _joins(kind: Attribute, sheet: Sheet) -> None:
     _exact(sheet, "nothing", nn.CastOp(few, f32 if kind == f16 else f16))
     seven = FloatAttr(7.0, kind) if isinstance(kind, AnyFloat) else IntegerAttr(7, kind)  # pyright: ignore
     _exact(sheet, "padded", nn.PadOp(a, [1, 0], [2, 3], seven))
+    _exact(sheet, "padded_by_an_extent", nn.PadOp(a, [M, 0], [-N + 1, 1], seven))
+    _exact(sheet, "cut_and_padded", nn.PadOp(wide, [1, -30], [0, 3], seven))
+    _exact(sheet, "cut_off", nn.PadOp(wide, [0, -3], [0, -29], seven))
 
 
 def _slices(sheet: Sheet) -> None:
