@@ -65,7 +65,7 @@ def bench(
             "repeatable.",
         ),
     ] = None,
-    target: TargetOption = "cpu",
+    target: TargetOption = "auto",
     fallback: FallbackOption = "host",
     threads: ThreadsOption = None,
     json: JsonOption = False,
@@ -91,6 +91,7 @@ def bench(
     from lamina.measure.bounds import Bound, check_bounds
     from lamina.measure.peers.peer import check_peers, running
     from lamina.measure.rounds import measure
+    from lamina.targets.spec import target_spec
 
     held = [Bound.of(text) for text in bounds or ()]
     names = list(dict.fromkeys(name.strip() for name in peers.split(",") if name.strip()))
@@ -101,7 +102,8 @@ def bench(
     read = compiler.read(path, defer=True)
     check_peers(names, read, python)
     with working(f"Preparing {path.name} for {target}"):
-        executable = compiler.compile(read, target, threads=threads)
+        chosen = compiler.resolve_target(target, read, threads)
+        executable = compiler.compile(read, chosen)
         subject, prompt = subject_of(read, executable, asked)
     workers = _threads(executable, threads)
     with working("Measuring the machine"):
@@ -115,7 +117,12 @@ def bench(
         results = measure(
             subject, executable, limits, weights, repeat=repeat, peers=others, prompt=prompt
         )
-    about = {"model": str(path), "target": target, "weights_bytes": weights, "repeat": repeat}
+    about = {
+        "model": str(path),
+        "target": target_spec(chosen),
+        "weights_bytes": weights,
+        "repeat": repeat,
+    }
     builds = {each.name: each.build for each in others}
     if json:
         emit_json(bench_json(about, limits, builds, results))
