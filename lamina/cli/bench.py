@@ -22,7 +22,7 @@ from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_
 
 if TYPE_CHECKING:
     from lamina.measure.limits import Limits
-    from lamina.targets.base import Executable
+    from lamina.targets.base import Executable, Target
     from lamina.targets.cpu.features import CpuFeatures
 
 _PROMPT_TOKENS: Final = 512
@@ -107,7 +107,7 @@ def bench(
         subject, prompt = subject_of(read, executable, asked)
     workers = _threads(executable, threads)
     with working("Measuring the machine"):
-        limits = _limits(executable, workers, repeat)
+        limits = _limits(executable, compiler.resolve_target(target, read), workers, repeat)
     with ExitStack() as stack, working(f"Measuring {path.name}"):
         source, room = read.source or path, len(prompt) + subject.phases[-1].tokens
         others = [
@@ -131,14 +131,15 @@ def bench(
     check_bounds(held, results)
 
 
-def _limits(executable: "Executable", threads: int, rounds: int) -> "Limits":
+def _limits(executable: "Executable", target: "Target", threads: int, rounds: int) -> "Limits":
     """Measure what the code runs on: a device by itself, or the CPU."""
     from lamina.measure.device_limits import measure_device_limits
     from lamina.measure.limits import measure_limits
     from lamina.targets.devices.executable import DeviceExecutable
 
     if isinstance(executable, DeviceExecutable):
-        return measure_device_limits(cast("DeviceExecutable[Any]", executable), rounds=rounds)
+        on_device = cast("DeviceExecutable[Any]", executable)
+        return measure_device_limits(on_device, target, rounds=rounds)
     return measure_limits(threads, rounds=rounds, features=_features(executable))
 
 

@@ -1,4 +1,4 @@
-"""The limit of a device that other figures are held against: how fast it copies its memory."""
+"""The limits of a device that other figures are held against: copying, and f32 arithmetic."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from time import perf_counter
 from typing import Any, Final
 
 from lamina.errors import InputError
+from lamina.measure.device_probe import measure_floats
 from lamina.measure.limits import Limits
 from lamina.progress import report
+from lamina.targets.base import Target
 from lamina.targets.devices.executable import DeviceExecutable
 from lamina.targets.devices.memory import B, DeviceMemory
 
@@ -18,18 +20,25 @@ _LEAST_SECONDS: Final = 0.02
 
 
 def measure_device_limits(
-    executable: DeviceExecutable[Any], *, megabytes: int = 256, rounds: int = 5
+    executable: DeviceExecutable[Any],
+    target: Target,
+    *,
+    megabytes: int = 256,
+    blocks: int = 1024,
+    rounds: int = 5,
 ) -> Limits:
-    """Measure the device that `executable` is on; the best of `rounds` counts.
+    """Measure the device that `executable`, compiled for `target`, is on; the best of `rounds`.
 
     A buffer of `megabytes`, or as many as there is room for, is copied to another by the device's
-    own means; bytes read and written count, for reading too. What it computes a second is not
-    measured. Raises `InputError` if there is no memory, `TargetUnavailable` if the device is lost.
+    own means; bytes read and written count, for reading too. `blocks` blocks of threads multiply
+    and add f32. Raises `InputError` if there is no memory, `TargetUnavailable` if the device is
+    lost.
     """
     device: DeviceMemory[Any] = executable.memory
     with device.lock:
         rate = _copying(device, megabytes << 20, rounds)
-    return Limits(1, rate, rate, 0.0, 0.0, device.name)
+    floats = measure_floats(target, blocks=blocks, rounds=rounds)
+    return Limits(1, rate, rate, floats, 0.0, device.name)
 
 
 def _copying(device: DeviceMemory[B], size: int, rounds: int) -> float:

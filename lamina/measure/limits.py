@@ -41,7 +41,7 @@ class Limits:
     `read` sums up memory, the best of several prefetch distances; `copy` counts bytes read and
     written, the better of plain and non-temporal stores. `float_ops` are f32 multiply-adds, each
     two operations, `integer_ops` those of 8-bit dots; 0 where the CPU has no instruction for them,
-    and of devices, where only copying is measured.
+    and of devices. These copy by their own means, which counts for reading too.
     """
 
     threads: int
@@ -52,14 +52,15 @@ class Limits:
     device: str = ""
 
     def __str__(self) -> str:
-        if self.device:
-            return f"copying {self.copy / 1e9:.1f} GB/s on {self.device}"
-        parts = [f"reading {self.read / 1e9:.1f} GB/s", f"copying {self.copy / 1e9:.1f} GB/s"]
+        parts = [f"copying {self.copy / 1e9:.1f} GB/s"]
+        if not self.device:
+            parts.insert(0, f"reading {self.read / 1e9:.1f} GB/s")
         if self.float_ops:
             parts.append(f"f32 {self.float_ops / 1e9:.0f} GFLOP/s")
         if self.integer_ops:
             parts.append(f"8-bit {self.integer_ops / 1e9:.0f} GOP/s")
-        return f"{', '.join(parts)} with {self.threads} thread{'s' * (self.threads != 1)}"
+        threads = f"with {self.threads} thread{'s' * (self.threads != 1)}"
+        return f"{', '.join(parts)} {f'on {self.device}' if self.device else threads}"
 
 
 def measure_limits(

@@ -1,5 +1,6 @@
 """Steps that are noted, launch by launch, on the driver that interprets PTX."""
 
+from fake_cuda import FakeCudaTarget
 from noted_devices import check_dispatches, check_host, check_limits
 
 
@@ -12,4 +13,4 @@ def test_what_the_host_does_is_noted_between(load):
 
 
 def test_the_device_is_measured_by_copying(load):
-    check_limits(load)
+    check_limits(load, FakeCudaTarget())

@@ -6,6 +6,7 @@ import numpy as np
 
 from lamina.measure.device_limits import measure_device_limits
 from lamina.measure.kernel_table import step_table
+from lamina.targets.base import Target
 from lamina.targets.devices.executable import DeviceExecutable
 from lamina.targets.timeline import TracedCall, TracedStep, trace
 
@@ -54,11 +55,13 @@ def check_host(load: Load) -> None:
     assert (np.diff(step.events[:, 3:].ravel()) >= 0).all()
 
 
-def check_limits(load: Load) -> None:
+def check_limits(load: Load, target: Target) -> None:
     exe = load("steps")
-    limits = measure_device_limits(exe, megabytes=1, rounds=1)
+    limits = measure_device_limits(exe, target, megabytes=1, blocks=1, rounds=1)
     assert limits.read == limits.copy > 0
-    assert str(limits) == f"copying {limits.copy / 1e9:.1f} GB/s on {exe.memory.name}"
+    assert limits.float_ops > 0
+    assert str(limits).startswith(f"copying {limits.copy / 1e9:.1f} GB/s, f32 ")
+    assert str(limits).endswith(f" GFLOP/s on {exe.memory.name}")
     table = step_table(steps_of(exe, 2), limits, limits.threads)
     assert {row.kernel for row in table.kernels} == {"double", "small", "add"}
     assert table.waiting == 0

@@ -1,6 +1,7 @@
 """Steps that are noted, one command buffer a dispatch, on the imitation of Metal."""
 
 import pytest
+from imitation import ImitatedTarget
 from metal_plans import load_plan
 from noted_devices import check_dispatches, check_host, check_limits
 
@@ -16,4 +17,4 @@ def test_what_the_host_does_is_noted_between():
 
 
 def test_the_device_is_measured_by_copying():
-    check_limits(load_plan)
+    check_limits(load_plan, ImitatedTarget())

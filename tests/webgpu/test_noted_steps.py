@@ -27,7 +27,7 @@ def test_what_the_host_does_is_noted_between(load):
 
 
 def test_the_device_is_measured_by_copying(load):
-    check_limits(load)
+    check_limits(load, WebGpuTarget())
 
 
 def test_without_timestamps_a_step_is_noted_as_a_whole(load, monkeypatch):
