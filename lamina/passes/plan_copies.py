@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import cast
 
@@ -37,7 +37,7 @@ class PlanCopiesPass(ModulePass):
     to the device what they write.
 
     What is on the host already, and was not written since, is not copied again; what no kernel
-    reads stays on the host.
+    reads stays on the host. Packed weights are on both from load on, and never copied.
     """
 
     name = "plan-copies"
@@ -45,7 +45,7 @@ class PlanCopiesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite every function in place."""
         for function in [each for each in op.ops if isinstance(each, FuncOp)]:
-            _Copies(kernels_of(function)).follow(function.body.block, {})
+            _Copies(kernels_of(function), _packed(function)).follow(function.body.block, {})
             _drop_unread(function)
 
 
@@ -59,12 +59,13 @@ _Held = dict[_Part, SSAValue]
 @dataclass
 class _Copies:
     kernels: Mapping[str, AnyKernelOp]
+    packed: Set[SSAValue]
 
     def follow(self, block: Block, held: _Held) -> _Held:
         """Give the host calls of a block their copies; return what the host holds after it."""
         for op in list(block.ops):
             if isinstance(op, HostOp):
-                _move(op, held)
+                self._move(op, held)
             elif isinstance(op, LaunchOp):
                 for call in op.calls:
                     self._forget_written(call, held)
@@ -85,24 +86,30 @@ class _Copies:
             if how.data != "read":
                 _forget(buffer, held)
 
+    def _move(self, op: HostOp, held: _Held) -> None:
+        """Put buffers of the host in place of those of the device."""
+        given = list(zip(op.buffers, op.access, strict=True))
+        written: list[CopyOp] = []
+        for i, (buffer, how) in enumerate(given):
+            if is_host(buffer) or root_of(buffer) in self.packed:
+                continue
+            mine = _new(buffer, op) if how.data == "write" else _brought(buffer, op, held)
+            op.operands[i] = mine
+            if how.data != "read":
+                written.append(CopyOp(mine, buffer))
+        for copy in written:
+            _forget(copy.y, held)
+        for copy in written:
+            held[_part(copy.y)] = root_of(copy.x)
+        inherit_source(written, [op])
+        Rewriter.insert_op(written, InsertPoint.after(op))
 
-def _move(op: HostOp, held: _Held) -> None:
-    """Put buffers of the host in place of those of the device."""
-    given = list(zip(op.buffers, op.access, strict=True))
-    written: list[CopyOp] = []
-    for i, (buffer, how) in enumerate(given):
-        if is_host(buffer):
-            continue
-        mine = _new(buffer, op) if how.data == "write" else _brought(buffer, op, held)
-        op.operands[i] = mine
-        if how.data != "read":
-            written.append(CopyOp(mine, buffer))
-    for copy in written:
-        _forget(copy.y, held)
-    for copy in written:
-        held[_part(copy.y)] = root_of(copy.x)
-    inherit_source(written, [op])
-    Rewriter.insert_op(written, InsertPoint.after(op))
+
+def _packed(function: FuncOp) -> set[SSAValue]:
+    """Return the packed weights among a function's arguments."""
+    attributes = function.arg_attrs or ()
+    pairs = zip(function.body.block.args, attributes, strict=False)
+    return {argument for argument, each in pairs if "lamina.packed" in each.data}
 
 
 def _brought(buffer: SSAValue, op: HostOp, held: _Held) -> SSAValue:

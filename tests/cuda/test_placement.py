@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from fake_cuda import FakeCudaTarget
-from placed import numbers, placed, right
+from placed import WEIGHTED, WEIGHTS, numbers, placed, right, scaled
 from xdsl.passes import ModulePass
 
 import lamina
@@ -45,3 +45,10 @@ def test_graphs_stand_before_and_after_what_the_host_does() -> None:
     before = Counter(target.driver.counts)
     exe(x)
     assert (target.driver.counts - before)["cuGraphLaunch"] == 2
+
+
+def test_weights_of_what_runs_on_the_host_stay_there() -> None:
+    exe = lamina.compile(placed(WEIGHTED), target=WithoutDoubles(), weights=WEIGHTS)
+    assert (len(exe.kept), len(exe.packed)) == (1, 0)
+    for rows in (5, 0, 33):
+        np.testing.assert_array_equal(exe(numbers(rows))["y"], scaled(numbers(rows)))

@@ -75,3 +75,13 @@ func.func @forward(%x: !b, %out: !b, %out_2: !b) {
   plan.host @h(%a, %out) {access = ["read", "write"]} : !b, !b
   plan.return
 }
+
+// A packed weight is on the host as well.
+// CHECK-LABEL: func.func @weighted
+// CHECK-NEXT:    %[[OUT:.*]] = plan.alloc {memory = "host"}
+// CHECK-NEXT:    plan.host @h(%w, %[[OUT]])
+// CHECK-NEXT:    plan.copy %[[OUT]], %out
+func.func @weighted(%w: !b {lamina.packed = "w"}, %out: !b {lamina.output = "out"}) {
+  plan.host @h(%w, %out) {access = ["read", "write"]} : !b, !b
+  plan.return
+}

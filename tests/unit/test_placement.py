@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from placed import TEXT, numbers, placed, right
+from placed import TEXT, WEIGHTED, WEIGHTS, numbers, placed, right, scaled
 from plan_builder import Plan, planned, verify
 from xdsl.context import Context
 from xdsl.ir import SSAValue
@@ -40,6 +40,15 @@ def test_what_is_between_kernels_is_copied_there_and_back(target: str) -> None:
     module = compiler.lower(placed(), target)
     assert sum(isinstance(op, CopyOp) for op in module.walk()) == 2
     assert sum(isinstance(op, HostOp) for op in module.walk()) == 1
+
+
+@quietly
+def test_weights_are_on_both_sides_and_never_copied() -> None:
+    module = compiler.lower(placed(WEIGHTED), "metal")
+    verify(module)
+    assert sum(isinstance(op, CopyOp) for op in module.walk()) == 2
+    exe = ReferenceExecutable(module, WEIGHTS)
+    np.testing.assert_array_equal(exe(numbers(5))["y"], scaled(numbers(5)))
 
 
 @quietly

@@ -83,6 +83,7 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
             executable.plan,
             device,
             executable.packed,
+            executable.kept,
             executable.hosts,
             executable.recorder,
         )

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic
 
+import numpy as np
+
 from lamina.errors import TargetUnavailable
 from lamina.progress import report
 from lamina.targets.base import Array, Executable, Signature, by_name
@@ -29,19 +31,26 @@ class DeviceExecutable(Executable, Generic[B]):
         packed: Sequence[Array],
         hosts: Sequence[HostFunction] = (),
     ) -> None:
-        """Bring the arrays of `plan.packed` to the device."""
+        """Bring the arrays of `plan.packed` to the device; what host calls read stays here too."""
         self._signature = signature
         self.plan = plan
         self.hosts = tuple(hosts)
         self.memory = device
         self.recorder = Recorder()
         self.packed: dict[int, B] = {}
+        self.kept: dict[int, Array] = {}
         self._free: deque[DeviceSession[B, Any]] = deque()
         first = FIRST_ARRAY + len(signature.inputs) + len(signature.states)
+        needed = {base for base, _ in plan.arguments} | {copy[0] for copy in plan.copies}
+        called = {buffer.base for host in plan.hosts for buffer in host.buffers}
         with device.lock:
             for n, array in enumerate(packed):
-                self.packed[first + n] = device.storage(array.nbytes)
-                device.write(self.packed[first + n], array)
+                base = first + n
+                if base in called:
+                    self.kept[base] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                if base in needed:
+                    self.packed[base] = device.storage(array.nbytes)
+                    device.write(self.packed[base], array)
                 report("uploading weights", n + 1, len(packed))
 
     @property

@@ -50,14 +50,16 @@ class DeviceSession(ABC, Generic[B, R]):
         plan: Plan,
         device: DeviceMemory[B],
         packed: Mapping[int, B],
+        kept: Mapping[int, Array],
         hosts: Sequence[HostFunction],
         recorder: Recorder,
     ) -> None:
-        """Begin with no memory; `packed` are the weights on the device, by base."""
+        """Begin with no memory; `packed` are the weights on the device, `kept` here, by base."""
         self._signature = signature
         self._plan = plan
         self._memory = device
         self._packed = packed
+        self._kept = kept
         self._hosts = hosts
         self._recorder = recorder
         self._buffers: dict[int, B] = {}
@@ -256,7 +258,8 @@ class DeviceSession(ABC, Generic[B, R]):
         self._hosts[host.number](step.dispatches.symbols, arrays)
 
     def _host_bytes(self, address: Address, size: int) -> Array:
-        return self._host_arena.block[address[1] : address[1] + size]
+        base, start = address
+        return self._kept.get(base, self._host_arena.block)[start : start + size]
 
 
 def _place(address: Address, places: Places[B]) -> tuple[B, int]:

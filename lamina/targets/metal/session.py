@@ -33,6 +33,7 @@ class MetalSession(DeviceSession[Buffer, Run]):
             executable.plan,
             device,
             executable.packed,
+            executable.kept,
             executable.hosts,
             executable.recorder,
         )

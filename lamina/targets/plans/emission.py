@@ -15,7 +15,7 @@ from lamina.dialects.simt import KernelOp
 from lamina.errors import FormatError, LoweringError
 from lamina.targets.base import Artifact
 from lamina.targets.module_text import part_of
-from lamina.targets.plans.plan_tables import HOST, Plan
+from lamina.targets.plans.plan_tables import FIRST_ARRAY, HOST, Plan
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 
@@ -60,9 +60,16 @@ def copies_of(module: ModuleOp) -> list[tuple[str, Dim]]:
     ]
 
 
+def packed_bases(plan: Plan) -> range:
+    """Return the bases of a plan's packed weights."""
+    last = FIRST_ARRAY + plan.arrays - len(plan.outputs)
+    return range(last - len(plan.packed), last)
+
+
 def _check_hosts(plan: Plan) -> None:
+    known = {HOST, *packed_bases(plan)}
     for host in plan.hosts:
-        if any(buffer.base != HOST for buffer in host.buffers):
+        if any(buffer.base not in known for buffer in host.buffers):
             raise LoweringError(
                 f"@{host.name} runs on the host and is given memory of the device: plan-copies "
                 "comes before plan-memory"

@@ -15,9 +15,10 @@ from lamina.targets.plans.emission import (
     emit_each,
     kernels_from_bytes,
     kernels_to_bytes,
+    packed_bases,
 )
 from lamina.targets.plans.plan_encoding import DEVICE_PLAN_OPS, encode_plan
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, NULL, Plan
+from lamina.targets.plans.plan_tables import NULL, Plan
 from lamina.targets.webgpu.functions import Ability
 from lamina.targets.webgpu.printer import NodeTable
 from lamina.targets.webgpu.sections import KERNELS
@@ -61,8 +62,7 @@ def _reads(kernels: Sequence[KernelOp], plan: Plan) -> dict[str, tuple[bool, ...
 
     What lies in a buffer that a kernel writes elsewhere cannot be bound for reading alone.
     """
-    last = FIRST_ARRAY + plan.arrays - len(plan.outputs)
-    packed = range(last - len(plan.packed), last)
+    packed = packed_bases(plan)
     zeros = {value for number, value in plan.constants if number == 0}
     found = {op.sym_name.data: [a.data == "read" for a in op.access] for op in kernels}
     for kernel, first, count, *_ in plan.calls:

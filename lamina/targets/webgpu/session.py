@@ -59,6 +59,7 @@ class WebGpuSession(DeviceSession[Storage, _Run]):
             executable.plan,
             device,
             executable.packed,
+            executable.kept,
             executable.hosts,
             executable.recorder,
         )
