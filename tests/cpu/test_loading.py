@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import lamina
+from lamina.errors import LoweringError
 from lamina.targets.cpu.features import detect
 from lamina.targets.cpu.jit import compile_text, load_objects
 
@@ -51,3 +53,16 @@ def test_a_model_of_nothing_loads(tmp_path: Path) -> None:
     identity = lamina.compile(lamina.read(tmp_path / "identity.mlir"), "cpu")
     x = np.ones((2, 3), np.float32)
     assert np.array_equal(identity(x)["y"], x)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "message"),
+    [
+        ("define void @f() { ret void }", "g", "Symbols not found"),
+        ("declare void @h() define void @f() { call void @h() ret void }", "f", "materialize"),
+    ],
+)
+def test_code_that_cannot_be_linked_is_refused(text: str, name: str, message: str) -> None:
+    code = compile_text(text, detect())
+    with pytest.raises(LoweringError, match=f"LLVM cannot load compiled code: .*{message}"):
+        load_objects([code], [name])

@@ -50,7 +50,7 @@ def test_a_bench_is_held_against_the_adapter(device, command, tmp_path):
     assert told["limits"]["device"] == device.name
     for phase in told["phases"]:
         spent = sum(row["seconds"] for row in phase["step"]["kernels"])
-        assert 0 < spent <= phase["step"]["seconds"]
+        assert 0 < spent <= phase["step"]["seconds"] * (1 + 1e-9)
 
 
 @pytest.mark.gpu
