@@ -55,6 +55,7 @@ from lamina.dialects.nn_index import (
     ScatterElementsOp,
     ScatterNdOp,
 )
+from lamina.dialects.nn_windows import ConvOp, ConvTransposeOp, PoolOp
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import DimsAttr, extents, tensor
 from lamina.dialects.tile import (
@@ -910,69 +911,6 @@ class GatherOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConvOp(IRDLOperation):
-    """Convolution, channels last: `x[N, spatial…, C]`, `w[O, window…, C / groups]`.
-
-    `pads` is low and high for each spatial dimension in turn. y[N, spatial…, O].
-    """
-
-    name = "nn.conv"
-
-    x = operand_def(TensorType)
-    w = operand_def(TensorType)
-    strides = prop_def(DenseArrayBase)
-    pads = prop_def(DenseArrayBase)
-    dilations = prop_def(DenseArrayBase)
-    groups = prop_def(IntegerAttr)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    traits = traits_def(Pure())
-    assembly_format = f"$x `,` $w {FUNCTIONAL}"
-
-    def verify_(self) -> None:
-        """Check ranks and every extent of the result."""
-        x, w = extents(self.x.type), extents(self.w.type)
-        strides, pads, dilations = values(self.strides), values(self.pads), values(self.dilations)
-        rank = len(x) - 2
-        require(len(w) == len(x) and len(strides) == len(dilations) == rank, "conv: ranks")
-        require(len(pads) == 2 * rank, "conv: pads")
-        shape = [x[0]]
-        for d in range(rank):
-            window = (w[d + 1] - 1) * dilations[d] + 1
-            padded = x[d + 1] + pads[2 * d] + pads[2 * d + 1]
-            shape.append((padded - window) // strides[d] + 1)
-        require(extents(self.y.type) == (*shape, w[0]), f"result is {self.y.type}")
-        require(w[-1] * self.groups.value.data == x[-1], "conv: channels")
-
-
-@irdl_op_definition
-class PoolOp(_Map):
-    """Windowed max, or average over the elements inside, channels last: `x[N, spatial…, C]`.
-
-    With `include_pad` an average counts padding. `pads` as in `nn.conv`.
-    """
-
-    name = "nn.pool"
-
-    kind = prop_def(StringAttr)
-    window = prop_def(DenseArrayBase)
-    strides = prop_def(DenseArrayBase)
-    pads = prop_def(DenseArrayBase)
-    include_pad = opt_prop_def(UnitAttr)
-
-    def verify_(self) -> None:
-        """Check kind and every extent of the result."""
-        require(self.kind.data in ("max", "mean"), f"pool {self.kind.data!r}: max or mean")
-        x, window = extents(self.x.type), values(self.window)
-        strides, pads = values(self.strides), values(self.pads)
-        shape = [x[0]]
-        for d, (size, stride) in enumerate(zip(window, strides, strict=True)):
-            shape.append((x[d + 1] + pads[2 * d] + pads[2 * d + 1] - size) // stride + 1)
-        require(extents(self.y.type) == (*shape, x[-1]), f"result is {self.y.type}")
-
-
-@irdl_op_definition
 class SoftmaxOp(_Map):
     """`y = e^(x - max x) / sum e^(x - max x)` along `axis`. Composite."""
 
@@ -1293,6 +1231,7 @@ OPS: list[type[Operation]] = [
     IotaOp,
     LayerNormOp,
     LogOp,
+    ConvTransposeOp,
     MaxOp,
     MinOp,
     ModOp,

@@ -23,15 +23,18 @@ from lamina.passes.composites.quantisation import (
     QuantizeToRound,
 )
 from lamina.passes.composites.rotations import RopeToProducts
+from lamina.passes.composites.windows import ConvTransposeToConv, PowerPoolToSum
 from lamina.passes.known import KNOWN
 
 DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
     cache.AttentionOp: AttentionToReads,
     cache.SequenceOp: SequenceToSum,
     nn.AttentionOp: AttentionToSoftmax,
+    nn.ConvTransposeOp: ConvTransposeToConv,
     nn.EmbeddingOp: EmbeddingToGather,
     nn.GeluOp: GeluToErf,
     nn.LayerNormOp: LayerNormToMeans,
+    nn.PoolOp: PowerPoolToSum,
     nn.ReluOp: ReluToMax,
     nn.RmsNormOp: RmsNormToMean,
     nn.RopeOp: RopeToProducts,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, f16, f32
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f16, f32, f64
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
@@ -18,7 +18,8 @@ from lamina.dialects.tile import pairs
 from lamina.errors import LoweringError
 from lamina.passes.constants import depends_on_weights
 from lamina.passes.functions import find_function
-from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
+from lamina.passes.packed_windows import pack_windows
+from lamina.passes.rewriting import erase_unused, insert_early, replace_with
 
 
 class Form(NamedTuple):
@@ -49,6 +50,7 @@ class PackWeightsPass(ModulePass):
     """Every weight that is the right operand of a product is packed in tiles of 16 columns.
 
     Float weights become [N/16, K, 16]; blocks become quants, scales and offsets (`quant.pack`).
+    A convolution's become panels of 16 output channels, or of fewer where groups have fewer.
     An embedding of the same blocks reads the packed form too.
     """
 
@@ -66,6 +68,8 @@ class PackWeightsPass(ModulePass):
                     packed.product(each)
                 case quant.LinearOp() if not each.packed:
                     packed.linear(each)
+                case nn.ConvOp() if each.w in packed.constant and each.packed is None:
+                    packed.convolution(each)
                 case nn.EmbeddingOp() if isinstance(each.table.type, BlocksType):
                     packed.embedding(each)
                 case _:
@@ -92,6 +96,7 @@ class _Packed:
             and len(contract) == 1
             and len(right) == 2
             and contract[0][0] == rank - 1
+            and nn.element(op.y) != f64
         )
 
     def product(self, op: nn.DotGeneralOp) -> None:
@@ -144,6 +149,23 @@ class _Packed:
         new.append(widened)
         return widened.y
 
+    def convolution(self, op: nn.ConvOp) -> None:
+        """Rewrite a convolution with a packed `w`; one that was cast is packed before that."""
+        w, cast_to, new = op.w, None, list[Operation]()
+        if isinstance(w.owner, nn.CastOp) and w.owner.x in self.constant:
+            cast_to, w = nn.element(w), w.owner.x
+        packed = pack_windows(op, w)
+        if cast_to is not None:
+            widened = nn.CastOp(packed, cast_to)
+            new.append(widened)
+            packed = widened.y
+        conv = nn.ConvOp.create(
+            operands=[op.x, packed],
+            properties={**op.properties, "packed": UnitAttr()},
+            result_types=[op.y.type],
+        )
+        replace_with(op, [*new, conv], [conv.y])
+
     def linear(self, op: quant.LinearOp) -> None:
         """Give a product of 8-bit activations its packed weight."""
         pack, zero = self._pack(op.w[0], op)
@@ -178,7 +200,7 @@ class _Packed:
             self._blocks[w] = pack = quant.PackOp(
                 w, form.bits, offset=form.offset, group=form.group, scales=form.scales
             )
-            _insert([pack], before)
+            insert_early([pack], before)
         return self._blocks[w], form.zero
 
 
@@ -199,7 +221,7 @@ def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:
     parted = nn.ReshapeOp(w, split)
     turned = nn.TransposeOp(parted.y, [0, 2, 1] if axis == 0 else [1, 0, 2])
     new += [parted, turned]
-    _insert(new, before)
+    insert_early(new, before)
     return turned.y
 
 

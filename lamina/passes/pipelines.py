@@ -9,8 +9,10 @@ from xdsl.passes import ModulePass
 
 from lamina.errors import InputError
 from lamina.passes.decompose_composites import DecomposeCompositesPass
+from lamina.passes.decompose_convolutions import DecomposeConvolutionsPass
 from lamina.passes.decompose_math import DecomposeMathPass
 from lamina.passes.fold_duplicates import FoldDuplicatesPass
+from lamina.passes.fold_positions import FoldPositionsPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
 from lamina.passes.fuse_epilogues import FuseEpiloguesPass
@@ -69,7 +71,9 @@ FUSION: Steps = (
 """From an importer's plain graph to one of composites."""
 
 GROUPING: Steps = (
+    DecomposeConvolutionsPass(),
     PackWeightsPass(),
+    FoldPositionsPass(),
     FoldDuplicatesPass(),
     PrepareWeightsPass(),
     OutlineGroupsPass(),

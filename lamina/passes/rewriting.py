@@ -40,6 +40,18 @@ def inherit_source(new: Sequence[Operation], old: Sequence[Operation]) -> None:
         op.attributes.setdefault(SOURCE, attribute)
 
 
+def insert_early(new: Sequence[Operation], before: Operation) -> None:
+    """Put operations on weights at the head of the function, where every user can see them."""
+    block = before.parent
+    assert block is not None
+    inherit_source(new, [before])
+    owner = new[0].operands[0].owner
+    if isinstance(owner, Operation):
+        block.insert_ops_after(list(new), owner)
+    elif block.first_op is not None:
+        block.insert_ops_before(list(new), block.first_op)
+
+
 def add_source(op: Operation, other: Operation) -> None:
     """Give `op` the sources of `other` ahead of its own."""
     match other.attributes.get(SOURCE), op.attributes.get(SOURCE):

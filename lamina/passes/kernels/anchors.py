@@ -31,7 +31,18 @@ SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.ExtentsOp
 """What may stand beside a tile's way, on other operands."""
 
 
-ENDING = ("attention", "contraction", "dot", "linear", "merge", "reduce", "rows", "softmax")
+ENDING = (
+    "attention",
+    "contraction",
+    "conv",
+    "dot",
+    "linear",
+    "merge",
+    "pool",
+    "reduce",
+    "rows",
+    "softmax",
+)
 """Anchors whose kernels store a whole tile at a time (`Kernel.store`), which an end may follow."""
 
 
@@ -40,6 +51,8 @@ ANCHORS: dict[type[Operation], str] = {
     cache.MergeOp: "merge",
     cache.PartialAttentionOp: "partial_attention",
     nn.ScanOp: "scan",
+    nn.ConvOp: "conv",
+    nn.PoolOp: "pool",
     nn.ScatterElementsOp: "scatter",
     nn.ScatterNdOp: "scatter",
     nn.SortOp: "sort",
@@ -133,6 +146,8 @@ def _grain(op: Operation) -> Grain:
     if isinstance(op, cache.MergeOp):
         return Grain(1, merged_heads(op) * extents(op.y.type)[2].evaluate({}))
     shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
+    if isinstance(op, nn.ConvOp | nn.PoolOp):
+        return Grain(1, 1)
     widest = COLUMNS if anchor == "dot" else WIDEST
     return Grain(len(shape) - 1, chunk_of(shape[-1], widest)) if shape else Grain(0, 1)
 

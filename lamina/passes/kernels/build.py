@@ -9,9 +9,11 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels import joins, lookups, maps, pages, weights
 from lamina.passes.kernels.attention_kernel import build_attention, build_partial_attention
 from lamina.passes.kernels.contraction_kernel import build_contraction
+from lamina.passes.kernels.conv_kernel import build_conv
 from lamina.passes.kernels.dot_kernel import build_dot
 from lamina.passes.kernels.linear_kernel import build_linear
 from lamina.passes.kernels.merge_kernel import build_merge
+from lamina.passes.kernels.pool_kernel import build_pool
 from lamina.passes.kernels.reduce_kernel import build_reduce
 from lamina.passes.kernels.row_kernel import build_rows
 from lamina.passes.kernels.scan_kernel import build_scan
@@ -29,10 +31,12 @@ TILE_RULES = RULES
 BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "attention": build_attention,
     "contraction": build_contraction,
+    "conv": build_conv,
     "dot": build_dot,
     "linear": build_linear,
     "merge": build_merge,
     "partial_attention": build_partial_attention,
+    "pool": build_pool,
     "reduce": build_reduce,
     "rows": build_rows,
     "scan": build_scan,

@@ -248,6 +248,26 @@ class Emit:
         other = None if otherwise is None else [self._branch(otherwise)]
         self.block.add_op(scf.IfOp(condition, [], [then], other))
 
+    def choose(
+        self,
+        condition: SSAValue,
+        body: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """Append `if condition` and return its results, which both ways give."""
+        found: list[Sequence[SSAValue]] = []
+        blocks: list[Block] = []
+        for way in (body, otherwise):
+            block = Block()
+            outer, self.block, memo = self.block, block, dict(self._memo)
+            found.append(way())
+            block.add_op(scf.YieldOp(*found[-1]))
+            self.block, self._memo = outer, memo
+            blocks.append(block)
+        op = scf.IfOp(condition, [y.type for y in found[0]], [blocks[0]], [blocks[1]])
+        self.block.add_op(op)
+        return list(op.results)
+
     def _branch(self, body: Callable[[], None]) -> Block:
         block = Block()
         outer, self.block, memo = self.block, block, dict(self._memo)

@@ -46,7 +46,8 @@ def _linear(op: quant.LinearOp) -> Count:
 
 
 def _conv(op: nn.ConvOp) -> Count:
-    return product((*extents(op.y.type), *extents(op.w.type)[1:])) * 2
+    window = (Dim.of(size) for size in op.window)
+    return product((*extents(op.y.type), *window, op.depth)) * 2
 
 
 OPERATIONS: Final[dict[type[Operation], Callable[[Any], Count]]] = {
@@ -62,8 +63,8 @@ OPERATIONS: Final[dict[type[Operation], Callable[[Any], Count]]] = {
 def _kind(op: Operation) -> str:
     if isinstance(op, quant.LinearOp):
         return "integer"
-    whole = isinstance(op, nn.DotGeneralOp) and not isinstance(nn.element(op.a), AnyFloat)
-    return "integer" if whole else "float"
+    whole = isinstance(op, nn.ConvOp | nn.DotGeneralOp)
+    return "integer" if whole and not isinstance(nn.element(op.operands[0]), AnyFloat) else "float"
 
 
 def _gathered(op: nn.GatherOp | nn.SliceOp) -> Count:

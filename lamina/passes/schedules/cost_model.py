@@ -26,6 +26,9 @@ from dataclasses import asdict, dataclass
 from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 
+SUMS, WINDOWS = 16, 4
+"""Sums of a thread in a tile of windows: of products, and where channels are not summed up."""
+
 PANEL = 16
 """Columns of a packed panel."""
 
@@ -145,6 +148,27 @@ class CostModel:
         rows = self.wishes.rows or MOST_ROWS
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)
+
+    def conv(self) -> Tile:
+        """Return the tile of a convolution: windows side by side, and output channels.
+
+        Sums take three quarters of the registers: the inputs are broadcast as they are multiplied,
+        and the weights of one input channel have the rest.
+        """
+        if self.machine.threads > 1:
+            columns = PANEL * 2
+            return Tile(self.machine.threads * SUMS // columns, columns, columns, self._step)
+        panels = max(1, self.machine.registers // 8 // self.panel)
+        rows = max(1, self.machine.registers * 3 // 4 // (panels * self.panel))
+        return Tile(rows, panels * PANEL, panels * PANEL, self._step)
+
+    def window(self) -> Tile:
+        """Return the tile of what goes through windows channel by channel."""
+        if self.machine.threads > 1:
+            columns = min(PANEL * 2, self.machine.threads)
+            return Tile(self.machine.threads * WINDOWS // columns, columns, columns, 1)
+        columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
+        return Tile(MOST_ROWS, columns, columns, 1)
 
     def registers(self, linear: Linear, tile: Tile) -> int:
         """Return how many registers the innermost loop of a tile takes: sums and operands."""

@@ -9,7 +9,14 @@ from xdsl.ir import Operation
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import parse_dim
-from lamina.targets.reference import nn_composites, nn_elementwise, nn_index, nn_shapes, nn_sums
+from lamina.targets.reference import (
+    nn_composites,
+    nn_elementwise,
+    nn_index,
+    nn_shapes,
+    nn_sums,
+    nn_windows,
+)
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 
 Args = tuple[Any, ...]
@@ -34,6 +41,7 @@ MEANINGS: dict[type[Operation], Meaning] = {
     **nn_shapes.MEANINGS,
     **nn_index.MEANINGS,
     **nn_sums.MEANINGS,
+    **nn_windows.MEANINGS,
     **nn_composites.MEANINGS,
     nn.CallOp: _call,
     func.CallOp: _call,

@@ -1,12 +1,10 @@
-"""What the operations of `nn` compute that sum, order or slide a window over elements.
+"""What the operations of `nn` compute that sum or order elements.
 
 Floats narrower than float64 are summed by BLAS in float32, or in float64 and rounded once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -35,7 +33,7 @@ def _reduce(run: Interpreter, op: nn.ReduceOp, args: Args) -> tuple[Any]:
     if kind.startswith("arg"):
         return (_arg(kind, x, dims),)
     if kind in ("max", "min"):
-        return (_FOLDS[kind].reduce(x, dims, initial=_neutral(kind, x.dtype)),)
+        return (_FOLDS[kind].reduce(x, dims, initial=neutral(kind, x.dtype)),)
     if is_float(x.dtype):
         wide = _FOLDS[kind].reduce(x, dims, dtype=np.float64)
         return (numerics.narrow(np.asarray(wide), x.dtype),)
@@ -52,7 +50,8 @@ def _arg(kind: str, x: Array, dims: tuple[int, ...]) -> Array:
     return (np.argmax if kind == "argmax" else np.argmin)(rows, -1).astype(np.int32)
 
 
-def _neutral(kind: str, dtype: np.dtype[Any]) -> Any:
+def neutral(kind: str, dtype: np.dtype[Any]) -> Any:
+    """Return the value that leaves a reduction of `kind` as it is."""
     if is_float(dtype):
         return dtype.type(-np.inf if kind == "max" else np.inf)
     if dtype == np.bool_:
@@ -73,7 +72,7 @@ def _scan(run: Interpreter, op: nn.ScanOp, args: Args) -> tuple[Any]:
 
 def _unit(kind: str, dtype: np.dtype[Any]) -> Any:
     """Return what leaves an operation of `kind` as it is."""
-    return _neutral(kind, dtype) if kind in ("max", "min") else dtype.type(kind == "mul")
+    return neutral(kind, dtype) if kind in ("max", "min") else dtype.type(kind == "mul")
 
 
 def _sort(run: Interpreter, op: nn.SortOp, args: Args) -> tuple[Any, Any]:
@@ -88,7 +87,7 @@ def _sort(run: Interpreter, op: nn.SortOp, args: Args) -> tuple[Any, Any]:
 
 
 def _dot_general(run: Interpreter, op: nn.DotGeneralOp, args: Args) -> tuple[Any]:
-    a, b = (_wide(x) for x in args)
+    a, b = (wide(x) for x in args)
     contract, batch = tile.pairs(op.contract), tile.pairs(op.batch)
     used = (*batch, *contract)
     left = [d for d in range(a.ndim) if d not in {i for i, _ in used}]
@@ -104,60 +103,11 @@ def _dot_general(run: Interpreter, op: nn.DotGeneralOp, args: Args) -> tuple[Any
     return (y.astype(np.int64).astype(dtype) if dtype.kind in "iu" else y.astype(dtype),)
 
 
-def _wide(x: Array) -> Array:
+def wide(x: Array) -> Array:
     """Return `x` in a type that BLAS knows and that holds its products exactly."""
     if is_float(x.dtype):
         return x if x.dtype == numerics.F64 else x.astype(np.float32, copy=False)
     return x.astype(np.float64 if x.dtype.itemsize == 1 else np.int64)
-
-
-def _windows(
-    x: Array, window: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Array]]:
-    """Yield each offset in the window and the view of `x[N, spatial…, C]` that it meets."""
-    sizes = [
-        (n - (w - 1) * d - 1) // s + 1
-        for n, w, s, d in zip(x.shape[1:-1], window, strides, dilations, strict=True)
-    ]
-    for offset in product(*(range(w) for w in window)):
-        bounds = zip(offset, dilations, sizes, strides, strict=True)
-        yield offset, x[:, *(slice(o * d, o * d + (n - 1) * s + 1, s) for o, d, n, s in bounds)]
-
-
-def _padded(x: Array, pads: tuple[int, ...], value: Any) -> Array:
-    widths = [(0, 0), *zip(pads[0::2], pads[1::2], strict=True), (0, 0)]
-    return np.pad(x, widths, constant_values=value)
-
-
-def _conv(run: Interpreter, op: nn.ConvOp, args: Args) -> tuple[Any]:
-    x, w = (_wide(each) for each in args)
-    groups, shape = op.groups.value.data, run.shape(op.y.type)
-    x = _padded(x, tile.values(op.pads), x.dtype.type(0))
-    steps = tile.values(op.strides), tile.values(op.dilations)
-    weights = w.reshape(groups, -1, *w.shape[1:])
-    y = np.zeros((*shape[:-1], groups, weights.shape[1]), x.dtype)
-    for offset, view in _windows(x, w.shape[1:-1], *steps):
-        pixels = view.reshape(*view.shape[:-1], groups, x.shape[-1] // groups)
-        y += np.einsum("...gc,goc->...go", pixels, weights[:, :, *offset], optimize=True)
-    return (y.reshape(shape).astype(dtype_of(op.y.type)),)
-
-
-def _pool(run: Interpreter, op: nn.PoolOp, args: Args) -> tuple[Any]:
-    (x,), pads, window = args, tile.values(op.pads), tile.values(op.window)
-    steps = tile.values(op.strides), (1,) * len(window)
-    if op.kind.data == "max":
-        y = np.full(run.shape(op.y.type), _neutral("max", x.dtype))
-        for _, view in _windows(_padded(x, pads, _neutral("max", x.dtype)), window, *steps):
-            y = np.maximum(y, view)
-        return (y,)
-    total = np.zeros(run.shape(op.y.type))
-    for _, view in _windows(_padded(x.astype(np.float64), pads, 0.0), window, *steps):
-        total += view
-    count = np.full(total.shape, float(prod(window)))
-    if op.include_pad is None:
-        inside = _padded(np.ones_like(x, np.float64), pads, 0.0)
-        count = np.sum([view for _, view in _windows(inside, window, *steps)], axis=0)
-    return (numerics.narrow(total / count, x.dtype),)
 
 
 MEANINGS: dict[type[Operation], Meaning] = {
@@ -165,6 +115,4 @@ MEANINGS: dict[type[Operation], Meaning] = {
     nn.ScanOp: _scan,
     nn.SortOp: _sort,
     nn.DotGeneralOp: _dot_general,
-    nn.ConvOp: _conv,
-    nn.PoolOp: _pool,
 }

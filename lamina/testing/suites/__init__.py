@@ -8,6 +8,7 @@ from lamina.errors import InputError
 from lamina.testing.case import Case
 from lamina.testing.suites import (
     aliases,
+    convolutions,
     elementwise,
     fusions,
     models,
@@ -23,6 +24,7 @@ TOPICS = (
     shapes,
     reductions,
     products,
+    convolutions,
     quantised,
     ragged,
     fusions,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, UnitAttr, f16, f32, f64, i8
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import FloatAttr, UnitAttr, f16, f32, f64, i8
+from xdsl.ir import Attribute
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import tensor
-from lamina.dialects.tile import ints
 from lamina.targets.reference.dtypes import Array
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
@@ -29,8 +27,6 @@ def cases() -> Iterator[Case]:
     yield Case("products", _products, SIZES)
     yield Case("products-of-weights", _weights, (0, 1, 3, 31))
     yield Case("products-of-narrow", _narrow, SIZES)
-    yield Case("convolutions", _convolutions, (0, 1, 3))
-    yield Case("pools", _pools, (0, 1, 3))
     yield Case("rotations", _rotations, SIZES)
     yield Case("attentions", _attentions, SIZES)
 
@@ -95,61 +91,6 @@ def _narrow(sheet: Sheet) -> None:
     sheet.compute("doubles", nn.DotGeneralOp(e, e, [(1, 1)]), atol=1e-12)
     sheet.compute("bytes", nn.DotGeneralOp(a, b, [(1, 1)]))
     sheet.compute("halves", nn.DotGeneralOp(c, d, [(1, 1)]), atol=PRODUCT)
-
-
-def _conv(
-    x: SSAValue,
-    w: SSAValue,
-    shape: Sequence[Dim | int],
-    strides: Sequence[int],
-    pads: Sequence[int],
-    dilations: Sequence[int] = (1, 1),
-    groups: int = 1,
-) -> nn.ConvOp:
-    properties = {
-        "strides": ints(strides),
-        "pads": ints(pads),
-        "dilations": ints(dilations),
-        "groups": IntegerAttr(groups, 64),
-    }
-    return nn.ConvOp.create(
-        operands=[x, w], properties=properties, result_types=[tensor(f32, shape)]
-    )
-
-
-def _convolutions(sheet: Sheet) -> None:
-    x = sheet.given("x", f32, ["N", 7, 6, 4], normal)
-    plain, grouped = sheet.stored("plain", _window(8, 4)), sheet.stored("grouped", _window(6, 2))
-    pads = (1, 1, 1, 1)
-    sheet.compute("same", _conv(x, plain, [N, 7, 6, 8], (1, 1), pads), atol=PRODUCT)
-    sheet.compute("stride", _conv(x, plain, [N, 4, 3, 8], (2, 2), pads), atol=PRODUCT)
-    dilated = _conv(x, grouped, [N, 5, 4, 6], (1, 1), pads, (2, 2), 2)
-    sheet.compute("dilated_groups", dilated, atol=PRODUCT)
-
-
-def _window(outputs: int, inputs: int) -> Array:
-    return numbers(outputs, outputs, 3, 3, inputs)
-
-
-def _pools(sheet: Sheet) -> None:
-    x = sheet.given("x", f32, ["N", 7, 6, 4], edges)
-    plain = sheet.given("plain", f32, ["N", 7, 6, 4], normal)
-    for name, value, kind, include in (
-        ("max", x, "max", False),
-        ("mean", plain, "mean", False),
-        ("mean_with_padding", plain, "mean", True),
-    ):
-        properties: dict[str, Attribute] = {
-            "kind": StringAttr(kind),
-            "window": ints((3, 3)),
-            "strides": ints((2, 2)),
-            "pads": ints((1, 1, 1, 1)),
-        }
-        properties |= {"include_pad": UnitAttr()} if include else {}
-        op = nn.PoolOp.create(
-            operands=[value], properties=properties, result_types=[tensor(f32, [N, 4, 3, 4])]
-        )
-        sheet.compute(name, op, atol=0.0 if kind == "max" else 1e-6)
 
 
 def _rotations(sheet: Sheet) -> None:

@@ -1,0 +1,280 @@
+"""Build convolutions as products: rows of windows times columns of output channels.
+
+For each place in the window, and some input channels at once, a program multiplies what its
+windows meet there by the weights of that place: an implicit matrix product, without a copy of the
+input. Where every channel is a group, channels are multiplied beside each other. Every schedule
+does the same arithmetic for an element: places in row order, channels ascending, one chain of
+fused multiply-adds (of integers: products and sums).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IntegerType, bf16, f16, f32, f64, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from lamina.dialects import nn, tile
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents, is_unsigned, signless
+from lamina.errors import LoweringError
+from lamina.passes.kernels.dot_kernel import COLUMNS, ROWS, STEP
+from lamina.passes.kernels.kernel import Kernel
+from lamina.passes.kernels.rows import chunk_of
+from lamina.passes.kernels.subscripts import Span
+from lamina.passes.kernels.windows import Places, Windows
+
+SHORT = 16
+"""Input channels that are multiplied at once if there are no more."""
+
+LIGHT = (
+    nn.AddOp,
+    nn.BroadcastOp,
+    nn.CastOp,
+    nn.CompareOp,
+    nn.ConstantOp,
+    nn.MaxOp,
+    nn.MinOp,
+    nn.MulOp,
+    nn.SelectOp,
+    nn.SubOp,
+)
+"""What may follow in registers; what takes more work is done row by row, to be written out once."""
+
+
+def build_conv(group: nn.GroupOp, name: str) -> tile.KernelOp:
+    """Build the kernel of a group whose anchor is one `nn.conv`."""
+    kernel = Kernel(group, name)
+    return _Builder(kernel, kernel.only(nn.ConvOp)).build()
+
+
+def multiplied_in(op: nn.ConvOp) -> Attribute:
+    """Return the type in which elements are multiplied; floats of 16 bits as they are."""
+    kinds = {nn.element(op.x), nn.element(op.w)}
+    if not all(isinstance(kind, AnyFloat) for kind in kinds):
+        return i8 if _are_bytes(op) else signless(nn.element(op.y))
+    if kinds in ({f16}, {bf16}):
+        return kinds.pop()
+    return f64 if f64 in kinds else f32
+
+
+def _are_bytes(op: nn.ConvOp) -> bool:
+    """Whether a product of bytes sums up in i32, which machines have instructions for."""
+    bits = {signless(nn.element(v)) for v in (op.x, op.w)}
+    return bits == {i8} and nn.element(op.y) == i32 and not op.depthwise
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The output channels of a program: `count` panels of `lanes` of a group.
+
+    A group has `share` channels; a weight that is not packed has one panel of all columns.
+    """
+
+    panel: SSAValue
+    count: int
+    lanes: int
+    group: SSAValue
+    span: Span
+
+
+class _Builder:
+    def __init__(self, kernel: Kernel, op: nn.ConvOp) -> None:
+        self.kernel, self.op = kernel, op
+        self.emit, self.tiles = kernel.emit, kernel.tiles
+        if len(extents(op.y.type)) != 2:
+            raise LoweringError("a convolution kernel gives rows of channels")
+        schedule = kernel.group.schedule
+        self.threads = schedule.get("threads", 1) if schedule else 1
+        self.step = schedule.get("k", STEP) if schedule else STEP
+        self.most = schedule.get("n", COLUMNS) if schedule else COLUMNS
+        self.groups = op.groups.value.data
+        self.kind = multiplied_in(op)
+        self.sums = f32 if self.kind in (f16, bf16) else self.kind
+        self.sums = i32 if self.kind == i8 else self.sums
+        rows = schedule.get("m", ROWS) if schedule else ROWS
+        self.windows = Windows(kernel, op, rows, self.threads)
+        self.columns = self._columns()
+
+    def build(self) -> tile.KernelOp:
+        """Emit the program and close the kernel."""
+        emit, width = self.emit, self.columns.span.size
+        shape = [self.windows.rows, self.columns.count, self.columns.lanes]
+        if self.op.packed is None or self.op.depthwise or not self._multiplies():
+            shape = [shape[0], width]
+        start = emit.full(0, self.sums, shape)
+
+        def sums(*, inside: bool) -> list[SSAValue]:
+            return self.windows.over(
+                [start], lambda at, acc: [self._place(at, acc[0], inside=inside)]
+            )
+
+        inside: SSAValue | bool = False if self.threads > 1 else self.windows.inside()
+        if isinstance(inside, bool):
+            (total,) = sums(inside=inside)
+        else:
+            (total,) = self.tiles.choose(
+                inside, lambda: sums(inside=True), lambda: sums(inside=False)
+            )
+        self._finish(emit.reshape(total, [shape[0], width]))
+        return self.kernel.finish([*self.windows.grid, self.programs])
+
+    def _columns(self) -> _Columns:
+        op, emit = self.op, self.emit
+        apart = 1 if op.depthwise else self.groups
+        share = op.outputs if apart == 1 else op.outputs // apart
+        if op.packed is None:
+            count, lanes = 1, chunk_of(share, self.most)
+            tiles = share.ceildiv(lanes)
+        else:
+            panels, lanes = (extents(op.w.type)[d].evaluate({}) for d in (0, -1))
+            count = self._abreast(panels // apart, max(1, self.most // lanes))
+            tiles = Dim.of(panels // apart // count)
+        width = count * lanes
+        self.programs = tiles * apart
+        number = self.kernel.program(2)
+        group, within = emit.index(0), number
+        if apart > 1:
+            group = emit.add(arith.DivUIOp(number, emit.extent(tiles)))
+            within = emit.add(arith.RemUIOp(number, emit.extent(tiles)))
+        base = emit.add(arith.MuliOp(group, emit.extent(share)))
+        start = emit.times(within, width)
+        start = emit.add(arith.AddiOp(base, start)) if apart > 1 else start
+        whole = share.constant is not None and share.constant % width == 0
+        limit = None
+        if apart > 1 and not whole:
+            limit = emit.add(arith.AddiOp(base, emit.extent(share)))
+        span = Span(start, width, whole, limit)
+        return _Columns(emit.times(number, count), count, lanes, group, span)
+
+    def _abreast(self, panels: int, most: int) -> int:
+        """Return how many panels a program takes: a divisor; of threads, a power of two."""
+        fitting = (n for n in range(1, min(panels, most) + 1) if panels % n == 0)
+        return max(n for n in fitting if self.threads == 1 or n & (n - 1) == 0)
+
+    def _multiplies(self) -> bool:
+        """Whether `tile.dot` takes elements of this type."""
+        return isinstance(self.kind, AnyFloat) or self.kind == i8
+
+    def _place(self, places: Places, acc: SSAValue, *, inside: bool) -> SSAValue:
+        """Take in what all input channels have at a place of the window."""
+        at = self.windows.at(places)
+        if self.op.depthwise:
+            return self._beside(at, places, acc, inside=inside)
+        step = self._product if self._multiplies() else self._outer
+        return self._channels(acc, lambda k, acc: step(at, places, k, acc, inside=inside))
+
+    def _channels(self, acc: SSAValue, some: Callable[[Span, SSAValue], SSAValue]) -> SSAValue:
+        """Go through the input channels of a group, a few at a time, then what is left of them."""
+        emit, depth = self.emit, self.op.depth
+        size = depth.constant
+        step = self.step if self._multiplies() else 1
+        if size is not None and size <= SHORT and self._multiplies():
+            step = max(1, size)
+
+        def over(low: SSAValue, high: SSAValue, step: int, acc: SSAValue) -> SSAValue:
+            def one(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
+                return [some(Span(k, step, inside=True), acc)]
+
+            return self.tiles.loop(low, high, emit.index(step), [acc], one)[0]
+
+        zero = emit.index(0)
+        if size is None:
+            most = emit.extent(depth - depth % step)
+            return over(most, emit.extent(depth), 1, over(zero, most, step, acc))
+        whole = size - size % step
+        if whole == step:
+            acc = some(Span(zero, step, inside=True), acc)
+        elif whole:
+            acc = over(zero, emit.index(whole), step, acc)
+        if size > whole:
+            acc = some(Span(emit.index(whole), size - whole, inside=True), acc)
+        return acc
+
+    def _inputs(self, at: Sequence[SSAValue], k: Span, *, inside: bool) -> SSAValue:
+        """Return what the windows meet in some channels of the group: [rows, k]."""
+        start = k.start
+        if self.groups > 1:
+            base = self.emit.add(arith.MuliOp(self.columns.group, self.emit.extent(self.op.depth)))
+            start = self.emit.add(arith.AddiOp(base, start))
+        return self.windows.load(at, Span(start, k.size, inside=True), inside=inside)
+
+    def _weights(self, places: Places, k: Span) -> SSAValue:
+        """Return the weights of a place: [panels, k, lanes], or [columns, k] if not packed."""
+        emit, columns = self.emit, self.columns
+        window = [Span(i, 1, inside=True) for i in places]
+        if self.op.packed is None:
+            w = self.tiles.tile_of(self.op.w, (columns.span, *window, k))
+            return emit.reshape(w, [columns.span.size, k.size])
+        panels = Span(columns.panel, columns.count, inside=True)
+        lanes = Span(emit.index(0), columns.lanes, inside=True)
+        w = self.tiles.tile_of(self.op.w, (panels, *window, k, lanes))
+        return emit.reshape(w, [columns.count, k.size, columns.lanes])
+
+    def _product(
+        self, at: Sequence[SSAValue], places: Places, k: Span, acc: SSAValue, *, inside: bool
+    ) -> SSAValue:
+        """acc + x w over some input channels."""
+        a = self.emit.cast(self._inputs(at, k, inside=inside), self.kind)
+        b = self.emit.cast(self._weights(places, k), self.kind)
+        signs = [int(is_unsigned(nn.element(v))) for v in (self.op.x, self.op.w)]
+        unsigned = signs if self.kind == i8 else ()
+        return self.emit.add(tile.DotOp(a, b, acc, [(1, 1)], unsigned=unsigned))
+
+    def _outer(
+        self, at: Sequence[SSAValue], places: Places, k: Span, acc: SSAValue, *, inside: bool
+    ) -> SSAValue:
+        """acc + x w of one input channel, whose products `tile.dot` does not sum."""
+        x = self.emit.reshape(self._inputs(at, k, inside=inside), [self.windows.rows])
+        return self._add(acc, x, self._weights(places, k), [0])
+
+    def _beside(
+        self, at: Sequence[SSAValue], places: Places, acc: SSAValue, *, inside: bool
+    ) -> SSAValue:
+        """acc + x w of channels that are groups."""
+        x = self.windows.load(at, self.columns.span, inside=inside)
+        return self._add(
+            acc, x, self._weights(places, Span(self.emit.index(0), 1, inside=True)), [0, 1]
+        )
+
+    def _add(self, acc: SSAValue, x: SSAValue, w: SSAValue, dims: Sequence[int]) -> SSAValue:
+        emit, shape = self.emit, tile.shape_of(acc.type)
+        x, w = self._summed(x, self.op.x), self._summed(w, self.op.w)
+        x = emit.broadcast(x, dims, shape)
+        w = emit.broadcast(emit.reshape(w, [shape[1]]), [1], shape)
+        if isinstance(self.sums, IntegerType):
+            return emit.binary(arith.AddiOp, acc, emit.binary(arith.MuliOp, x, w))
+        return emit.fma(x, w, acc)
+
+    def _summed(self, x: SSAValue, source: SSAValue) -> SSAValue:
+        unsigned = is_unsigned(nn.element(source))
+        return self.emit.cast(x, self.sums, unsigned=unsigned)
+
+    def _finish(self, total: SSAValue) -> None:
+        """Compute what follows, and store it."""
+        op, columns, windows = self.op, self.columns.span, self.windows
+        if self.threads > 1 or all(isinstance(each, LIGHT) for each in self._end()):
+            self.tiles.fix(op.y, self._result(total))
+            self.kernel.store([windows.span], columns)
+            return
+        emit = self.emit
+        kept = emit.scratch(self.sums, tile.shape_of(total.type))
+        lanes = Span(emit.index(0), columns.size, inside=True)
+        self.tiles.store(total, kept, (Span(emit.index(0), windows.rows, inside=True), lanes))
+
+        def row(i: SSAValue) -> None:
+            self.tiles.fix(
+                op.y, self._result(self.tiles.load(kept, (Span(i, 1, inside=True), lanes)))
+            )
+            start = emit.add(arith.AddiOp(windows.span.start, i))
+            self.kernel.store([Span(start, 1, inside=True)], columns)
+
+        self.tiles.each(windows.existing(), row)
+
+    def _end(self) -> list[Operation]:
+        return [each for each in self.kernel.ops if each is not self.op]
+
+    def _result(self, total: SSAValue) -> SSAValue:
+        return self.emit.cast(total, signless(nn.element(self.op.y)))

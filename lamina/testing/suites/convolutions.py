@@ -1,0 +1,267 @@
+"""Cases of what slides a window over spatial dimensions: convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness, bf16, f16, f32, f64, i8, i32
+from xdsl.ir import Attribute, SSAValue
+
+from lamina.dialects import nn
+from lamina.dialects.tensors import extents
+from lamina.targets.reference.dtypes import Array
+from lamina.testing.case import Case
+from lamina.testing.sheet import Sheet
+from lamina.testing.values import always, distinct, edges, gaps, normal
+
+How = dict[str, Any]
+"""How windows lie, by the names of an operation's arguments."""
+
+SIZES = (0, 1, 3, 31)
+LARGE = (1, 3, 31)
+"""Extents of what is not padded enough for none."""
+
+SUM = 3e-5
+"""The tolerance of sums of some dozen products of numbers around 1."""
+
+UI8 = IntegerType(8, Signedness.UNSIGNED)
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases of convolutions and pools."""
+    yield Case("convolutions", _images, SIZES, _batch)
+    yield Case("convolutions-of-extents", _extents, LARGE)
+    yield Case("convolutions-of-groups", _groups, (1, 9))
+    yield Case("convolutions-of-lines", _lines, SIZES)
+    yield Case("convolutions-of-volumes", _volumes, (1, 4))
+    for kind in (f16, bf16, f64):
+        yield Case(f"convolutions-{kind}", partial(_floats, kind), (1, 7))
+    yield Case("convolutions-of-integers", _integers, (1, 7))
+    yield Case("convolutions-of-missing-numbers", _missing, (3, 31))
+    yield Case("convolutions-with-ends", _ends, (1, 9))
+    yield Case("transposed-convolutions", _transposed, (1, 3, 8))
+    yield Case("pools", _pools, SIZES, _batch)
+    yield Case("pools-of-extents", _pool_extents, LARGE)
+    yield Case("pools-that-overhang", _overhangs, (4, 9, 17))
+    yield Case("places-of-maxima", _maxima, LARGE)
+
+
+def _batch(size: int) -> Mapping[str, int]:
+    """Few images at the sizes of a batch, which cost much in the reference."""
+    return {"N": min(size, 5), "M": min(size, 3), "K": size}
+
+
+def numbers(seed: int, *shape: int) -> Array:
+    """Return the values of a weight: normal, of a size that sums of products keep."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, np.prod(shape[1:], dtype=float) ** -0.5, shape).astype(np.float32)
+
+
+def _conv(sheet: Sheet, name: str, x: SSAValue, w: Array, **how: Any) -> SSAValue:
+    return sheet.compute(name, nn.ConvOp(x, sheet.stored(f"{name}.w", w), **how), atol=SUM)
+
+
+def _images(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 7, 6, 4], normal)
+    wide = sheet.given("wide", f32, ["M", 5, 19, 20], normal)
+    color = sheet.given("color", f32, ["M", 9, 12, 3], normal)
+    _conv(sheet, "same", x, numbers(1, 8, 3, 3, 4), pads=(1, 1, 1, 1))
+    _conv(sheet, "stride", x, numbers(2, 8, 3, 3, 4), strides=(2, 2), pads=(1, 1, 1, 1))
+    _conv(sheet, "uneven", x, numbers(3, 6, 3, 2, 4), strides=(2, 1), pads=(0, 2, 1, 0))
+    _conv(sheet, "dilated", x, numbers(4, 5, 3, 3, 4), pads=(2, 1, 1, 2), dilations=(2, 2))
+    _conv(sheet, "whole", x, numbers(5, 33, 7, 6, 4))
+    _conv(sheet, "place", x, numbers(6, 40, 1, 1, 4))
+    _conv(sheet, "place_stride", x, numbers(7, 17, 1, 1, 4), strides=(2, 3))
+    _conv(sheet, "columns", wide, numbers(8, 70, 3, 3, 20), pads=(1, 1, 1, 1))
+    _conv(sheet, "color", color, numbers(9, 16, 7, 7, 3), strides=(2, 2), pads=(3, 3, 3, 3))
+
+
+def _extents(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, [2, "N", "N + 2", 5], normal)
+    flat = sheet.given("flat", f32, ["M", "N", 1, 5], normal)
+    w = sheet.given("w", f32, [19, 3, 3, 5], normal)
+    _conv(sheet, "same", x, numbers(1, 19, 3, 3, 5), pads=(1, 1, 1, 1))
+    _conv(sheet, "stride", x, numbers(2, 4, 3, 2, 5), strides=(3, 2), pads=(1, 1, 0, 1))
+    _conv(sheet, "tall", flat, numbers(3, 12, 3, 1, 5), pads=(1, 1, 0, 0))
+    sheet.compute("given", nn.ConvOp(x, w, pads=(1, 1, 1, 1)), atol=2e-4)
+
+
+def _groups(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["M", "N", 5, 12], normal)
+    many = sheet.given("many", f32, ["M", 6, "N", 48], normal)
+    same = (1, 1, 1, 1)
+    _conv(sheet, "two", x, numbers(1, 8, 3, 3, 6), pads=same, groups=2)
+    _conv(sheet, "uneven", x, numbers(2, 15, 3, 3, 4), pads=same, groups=3)
+    _conv(sheet, "depthwise", x, numbers(3, 12, 3, 3, 1), pads=same, groups=12)
+    _conv(
+        sheet,
+        "depthwise_stride",
+        many,
+        numbers(4, 48, 5, 3, 1),
+        strides=(2, 2),
+        pads=(2, 2, 1, 1),
+        groups=48,
+    )
+    _conv(sheet, "twice", x, numbers(5, 24, 3, 3, 1), pads=same, groups=12)
+    _conv(sheet, "wide", many, numbers(6, 80, 1, 3, 24), pads=(0, 0, 1, 1), groups=2)
+    w = sheet.given("w", f32, [12, 3, 3, 1], normal)
+    v = sheet.given("v", f32, [9, 3, 3, 4], normal)
+    sheet.compute("given_depthwise", nn.ConvOp(x, w, pads=same, groups=12), atol=2e-4)
+    sheet.compute("given", nn.ConvOp(x, v, pads=same, groups=3), atol=2e-4)
+
+
+def _lines(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["M", "N", 3], normal)
+    wave = sheet.given("wave", f32, [2, "N + 40", 1], normal)
+    _conv(sheet, "same", x, numbers(1, 20, 5, 3), pads=(2, 2))
+    _conv(sheet, "dilated", x, numbers(2, 4, 3, 3), pads=(6, 6), dilations=(5,))
+    _conv(sheet, "causal", x, numbers(3, 3, 4, 1), pads=(3, 0), groups=3)
+    _conv(sheet, "long", wave, numbers(4, 34, 40, 1), strides=(7,))
+
+
+def _volumes(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, [2, "N", 4, 5, 3], normal)
+    same = (1, 1, 1, 1, 1, 1)
+    _conv(sheet, "same", x, numbers(1, 7, 3, 3, 3, 3), pads=same)
+    _conv(sheet, "depthwise", x, numbers(2, 3, 3, 3, 3, 1), pads=same, strides=(1, 2, 2), groups=3)
+
+
+def _floats(kind: Attribute, sheet: Sheet) -> None:
+    x = sheet.given("x", kind, ["N", 5, 6, 8], normal)
+    for name, shape, groups in (("plain", (9, 3, 3, 8), 1), ("depthwise", (8, 3, 3, 1), 8)):
+        w = sheet.add(nn.CastOp(sheet.stored(f"{name}.w", numbers(1, *shape)), kind))
+        op = nn.ConvOp(x, w, pads=(1, 1, 1, 1), groups=groups)
+        atol = 1e-12 if kind == f64 else 1e-2
+        sheet.compute(name, op, atol=atol)
+    w = sheet.add(nn.CastOp(sheet.stored("place.w", numbers(2, 5, 1, 1, 8)), kind))
+    sheet.compute("place", nn.ConvOp(x, w), atol=1e-12 if kind == f64 else 1e-2)
+    for pool in ("max", "mean"):
+        op = nn.PoolOp(x, pool, (3, 2), pads=(1, 1, 0, 0))
+        sheet.compute(pool, op, atol=1e-12 if kind == f64 else 1e-3)
+
+
+def _integers(sheet: Sheet) -> None:
+    same: How = {"pads": (1, 1, 1, 1)}
+    for name, x_kind, w_kind in (
+        ("bytes", i8, i8),
+        ("unsigned", UI8, i8),
+        ("both_unsigned", UI8, UI8),
+        ("words", i32, i32),
+    ):
+        x = sheet.given(f"{name}_x", x_kind, ["N", 5, 6, 7], edges)
+        w = sheet.given(f"{name}_w", w_kind, [6, 3, 3, 7], edges)
+        v = sheet.given(f"{name}_v", w_kind, [7, 3, 3, 1], edges)
+        sheet.compute(name, nn.ConvOp(x, w, **same))
+        sheet.compute(f"{name}_depthwise", nn.ConvOp(x, v, groups=7, **same))
+        sheet.compute(f"{name}_max", nn.PoolOp(x, "max", (2, 2), **same))
+    stored = sheet.add(nn.CastOp(sheet.stored("stored", 64 * numbers(1, 4, 3, 3, 7)), i8))
+    x = sheet.given("x", i8, ["N", 5, 6, 7], edges)
+    sheet.compute("stored", nn.ConvOp(x, stored, **same))
+
+
+def _missing(sheet: Sheet) -> None:
+    """What is not finite goes where its windows are, and a weight's to the padding too."""
+    x = sheet.given("x", f32, [1, "N", 5, 3], gaps)
+    w = numbers(1, 4, 3, 3, 3)
+    w[2, 0, 0, 1] = np.inf
+    _conv(sheet, "conv", x, w, pads=(1, 1, 1, 1))
+    _conv(sheet, "depthwise", x, numbers(2, 3, 3, 3, 1), pads=(1, 1, 1, 1), groups=3)
+    for kind in ("max", "mean"):
+        sheet.compute(kind, nn.PoolOp(x, kind, (2, 3), pads=(0, 1, 1, 1)), atol=1e-6, signed=False)
+
+
+def _ends(sheet: Sheet) -> None:
+    """A bias, an activation and a residual follow the windows."""
+    x = sheet.given("x", f32, ["M", "N", 7, 16], normal)
+    bias, scale = sheet.stored("bias", numbers(7, 16)), sheet.stored("scale", numbers(8, 16))
+    depthwise = sheet.stored("d", numbers(3, 16, 3, 3, 1))
+    for name, op in (
+        ("conv", nn.ConvOp(x, sheet.stored("w", numbers(1, 16, 3, 3, 16)), pads=(1, 1, 1, 1))),
+        ("place", nn.ConvOp(x, sheet.stored("p", numbers(2, 16, 1, 1, 16)))),
+        ("depthwise", nn.ConvOp(x, depthwise, pads=(1, 1, 1, 1), groups=16)),
+        ("mean", nn.PoolOp(x, "mean", (3, 3), pads=(1, 1, 1, 1))),
+    ):
+        y = sheet.add(op)
+        shape = extents(y.type)
+        y = sheet.add(nn.MulOp(y, sheet.add(nn.BroadcastOp(scale, [3], shape))))
+        y = sheet.add(nn.AddOp(y, sheet.add(nn.BroadcastOp(bias, [3], shape))))
+        sheet.compute(f"{name}_residual", nn.ReluOp(sheet.add(nn.AddOp(y, x))), atol=SUM)
+        sheet.compute(f"{name}_silu", nn.SiluOp(y), atol=SUM)
+
+
+def _transposed(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["M", "N", 5, 6], normal)
+    line = sheet.given("line", f32, [2, "N", 4], normal)
+    geometries: list[tuple[str, SSAValue, tuple[int, ...], How]] = [
+        ("plain", x, (6, 3, 3, 5), {}),
+        ("twice", x, (6, 2, 2, 5), {"strides": (2, 2)}),
+        ("padded", x, (6, 3, 4, 5), {"strides": (2, 2), "pads": (1, 1, 1, 2)}),
+        ("extra", x, (6, 3, 3, 5), {"strides": (2, 3), "pads": (1, 1, 0, 1), "extra": (1, 2)}),
+        ("dilated", x, (6, 3, 2, 5), {"dilations": (2, 3)}),
+        ("dilated_twice", x, (6, 3, 2, 5), {"strides": (2, 2), "dilations": (2, 3)}),
+        ("groups", x, (6, 3, 3, 2), {"strides": (2, 1), "pads": (1, 1, 1, 1), "groups": 3}),
+        ("depthwise", x, (6, 4, 4, 1), {"strides": (2, 2), "pads": (1, 1, 1, 1), "groups": 6}),
+        ("sparse", line, (4, 2, 3), {"strides": (5,)}),
+        ("cut", line, (4, 9, 3), {"strides": (2,), "pads": (5, 3)}),
+    ]
+    for name, value, shape, how in geometries:
+        w = sheet.stored(f"{name}.w", numbers(len(name), *shape))
+        sheet.compute(name, nn.ConvTransposeOp(value, w, **how), atol=SUM)
+
+
+def _pools(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", 7, 6, 4], edges)
+    plain = sheet.given("plain", f32, ["N", 7, 6, 20], normal)
+    how: How = {"strides": (2, 2), "pads": (1, 1, 1, 1)}
+    sheet.compute("max", nn.PoolOp(x, "max", (3, 3), **how), rtol=0.0, signed=False)
+    for name, value in (("none_known", always(float("-inf"))), ("ties", distinct)):
+        y = sheet.given(name, f32, ["N", 7, 6, 4], value)
+        sheet.compute(f"max_of_{name}", nn.PoolOp(y, "max", (3, 3), **how), rtol=0.0, signed=False)
+    for kind in ("mean", "add"):
+        sheet.compute(kind, nn.PoolOp(plain, kind, (3, 3), **how), atol=1e-6)
+    with_padding = nn.PoolOp(plain, "mean", (3, 3), include_pad=True, **how)
+    sheet.compute("mean_with_padding", with_padding, atol=1e-6)
+    dilated = nn.PoolOp(plain, "mean", (3, 2), pads=(2, 1, 1, 2), dilations=(2, 3))
+    sheet.compute("mean_dilated", dilated, atol=1e-6)
+    for p in (1, 2, 3):
+        sheet.compute(f"power_{p}", nn.PoolOp(plain, "lp", (2, 3), p=p, **how), atol=1e-5)
+
+
+def _pool_extents(sheet: Sheet) -> None:
+    x = sheet.given("x", f32, ["N", "N + 1", 3], normal)
+    image = sheet.given("image", f32, [1, "N", 6, 9], normal)
+    volume = sheet.given("volume", f32, [1, 3, "N", 4, 2], normal)
+    for kind in ("max", "mean"):
+        line = nn.PoolOp(x, kind, (3,), strides=(2,), pads=(1, 1))
+        sheet.compute(f"{kind}_line", line, atol=1e-6, signed=False)
+        tall = nn.PoolOp(image, kind, (3, 2), pads=(1, 1, 0, 0))
+        sheet.compute(f"{kind}_image", tall, atol=1e-6, signed=False)
+        deep = nn.PoolOp(volume, kind, (2, 2, 2), strides=(1, 2, 1), pads=(1, 0, 1, 1, 0, 1))
+        sheet.compute(f"{kind}_volume", deep, atol=1e-6, signed=False)
+
+
+def _overhangs(sheet: Sheet) -> None:
+    """What a last window has beyond the padding counts nowhere."""
+    x = sheet.given("x", f32, [1, "N", "N", 3], normal)
+    geometries: list[tuple[str, tuple[int, int], How]] = [
+        ("halves", (2, 2), {"strides": (2, 2), "pads": (1, 1, 1, 1)}),
+        ("thirds", (3, 3), {"strides": (2, 2)}),
+        ("sevenths", (7, 3), {"strides": (3, 2), "pads": (3, 3, 0, 1)}),
+        ("dilated", (2, 2), {"strides": (3, 2), "dilations": (2, 1)}),
+    ]
+    for name, window, how in geometries:
+        for kind, padding in (("max", False), ("mean", False), ("mean", True)):
+            op = nn.PoolOp(x, kind, window, include_pad=padding, ceil=True, **how)
+            sheet.compute(f"{name}_{kind}{'_padded' * padding}", op, atol=1e-6, signed=False)
+
+
+def _maxima(sheet: Sheet) -> None:
+    for name, draw in (("ties", distinct), ("gaps", gaps), ("least", always(float("-inf")))):
+        x = sheet.given(name, f32, [2, "N", 6, 5], draw)
+        op = nn.PoolOp(x, "argmax", (3, 2), strides=(2, 1), pads=(1, 1, 0, 1), ceil=True)
+        sheet.compute(f"{name}_image", op)
+    line = sheet.given("line", i32, [1, "N", 4], distinct)
+    sheet.compute("line", nn.PoolOp(line, "argmax", (3,), pads=(1, 1)))
