@@ -225,17 +225,5 @@ def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:
     return turned.y
 
 
-def _insert(new: list[Any], before: Operation) -> None:
-    """Put operations on weights at the head of the function, where every user can see them."""
-    block = before.parent
-    assert block is not None
-    inherit_source(new, [before])
-    owner = new[0].operands[0].owner
-    if isinstance(owner, Operation):
-        block.insert_ops_after(new, owner)
-    elif block.first_op is not None:
-        block.insert_ops_before(new, block.first_op)
-
-
 def _parts(pack: quant.PackOp) -> list[OpResult]:
     return [pack.q, pack.scale, *([pack.offset] if pack.offset else [])]  # pyright: ignore
