@@ -37,6 +37,7 @@ from lamina.dialects.layouts import (
 from lamina.dialects.tile import element_of, shape_of, values
 from lamina.errors import InputError
 from lamina.passes.threads.runs import run_of
+from lamina.passes.threads.tile_shapes import check_tiles
 
 FRAGMENTS = "tile.fragments"
 """Marks a product that matrix units make, with the threads that share it."""
@@ -80,6 +81,7 @@ class ChooseLayoutsPass(ModulePass):
         """Annotate the module's kernels in place."""
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
+                check_tiles(kernel)
                 _Chooser(self, block_threads(kernel, self.threads)).kernel(kernel)
 
 

@@ -23,6 +23,7 @@ from lamina.passes.threads import (
     reduce_rules,
 )
 from lamina.passes.threads.lowering import Lowering, Rule
+from lamina.passes.threads.tile_shapes import check_tiles
 
 RULES: Mapping[type[Operation], Rule] = {
     **control_rules.RULES,
@@ -78,6 +79,7 @@ class LowerTilesPass(ModulePass):
         threads = block_threads(kernel, self.threads)
         _check_layouts(kernel, threads)
         asked = kernel.schedule.get("stages", self.stages) if kernel.schedule else self.stages
+        check_tiles(kernel)
         low = Lowering(kernel, threads, self.subgroup, RULES, narrow=self.narrow, stages=asked)
         low.lower(kernel.body.block)
         low.block.add_op(tile.ReturnOp())
