@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    NoneAttr,
     StringAttr,
     UnitAttr,
     VectorType,
@@ -29,7 +30,9 @@ from xdsl.dialects.builtin import (
     i1,
     i8,
     i32,
+    i64,
 )
+from xdsl.dialects.scf import ForOp, YieldOp
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -53,8 +56,12 @@ from lamina.dialects.uniformity import diverges, varying
 WORKGROUP = StringAttr("workgroup")
 """The memory space of what the threads of a block share."""
 
-MOST_THREADS, MOST_BYTES = 1024, 1 << 24
-"""Threads of a block, and bytes that they share: as many as any GPU has, and more."""
+MOST_THREADS, MOST_BYTES, MOST_ALIGNMENT = 1024, 1 << 24, 1024
+"""Threads of a block, bytes that they share, and what those begin at a multiple of: as many as any
+GPU has, and more."""
+
+SWIZZLED_ROW = 64
+"""Elements of 16 bits in a row of what `simt.copy_tensor` brings."""
 
 WARPGROUP = 128
 """Threads that multiply operands in shared memory together."""
@@ -146,21 +153,33 @@ class ThreadIdOp(IRDLOperation):
 class MemoryOp(IRDLOperation):
     """Memory that the threads of a block share, with undefined contents at its start.
 
+    It begins at a multiple of `alignment` bytes, or of 16.
+
     %m = simt.memory : memref<256xi32, "workgroup">
     """
 
     name = "simt.memory"
 
+    alignment = opt_prop_def(IntegerAttr)
     y = result_def(MemRefType)
 
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($y)"
 
-    def __init__(self, element: Attribute, size: int) -> None:
-        super().__init__(result_types=[MemRefType(element, [size], memory_space=WORKGROUP)])
+    def __init__(self, element: Attribute, size: int, alignment: int | None = None) -> None:
+        super().__init__(
+            properties={} if alignment is None else {"alignment": IntegerAttr(alignment, 64)},
+            result_types=[MemRefType(element, [size], memory_space=WORKGROUP)],
+        )
 
     def verify_(self) -> None:
-        """Check that the size is static and the memory shared."""
+        """Check that the size is static, the memory shared, and the alignment a power of two."""
         kind = cast("MemRefType[Any]", self.y.type)
+        alignment = 16 if self.alignment is None else self.alignment.value.data
+        require(
+            16 <= alignment <= MOST_ALIGNMENT and alignment & (alignment - 1) == 0,
+            f"an alignment of {alignment}",
+        )
         require(all(n >= 0 for n in kind.get_shape()), "shared memory has a static size")
         require(kind.memory_space == WORKGROUP, f"the memory space is {kind.memory_space}")
         require(self.size <= MOST_BYTES, f"{self.size} bytes, a block shares {MOST_BYTES} at most")
@@ -505,9 +524,11 @@ class LoadMatrixOp(IRDLOperation):
 
 @irdl_op_definition
 class WarpgroupMultiplyOp(IRDLOperation):
-    """`c + a b` of matrices `m` by `k` and `k` by `n` of 16-bit floats in shared memory.
+    """Begin `c + a b` of matrices `m` by `k` and `k` by `n` of 16-bit floats in shared memory.
 
-    All threads of a block make it together, with sums in f32, 64 rows for 128 of them. An operand
+    All threads of a block make it together, with sums in f32, 64 rows for 128 of them. The sums are
+    there, and the operands free, behind a `simt.warpgroup_wait`; before it, they may only be added
+    to by another product. An operand
     lies in matrices of 8 by 8, each 64 elements in a row, from `a_at` or `b_at` on: the next 8 rows
     (columns, of `b`) are `a_steps[0]` elements further, the next 8 along K `a_steps[1]`. A matrix
     lies with K along its rows, or across them for an operand named in `across` (1 = it is).
@@ -515,6 +536,11 @@ class WarpgroupMultiplyOp(IRDLOperation):
     from t % 4 · 2 on. They go along the columns, then to the other row, then 8 columns on, then to
     the next rows that the block has. What threads stored is seen behind a `simt.fence` and a
     barrier.
+
+    If `swizzled`, an operand lies as `simt.copy_tensor` puts it: in rows of 64 elements, with K
+    along them or across, of which the next 8 are `steps[0]` elements further, and the next 64
+    columns `steps[1]`. The 8 elements from column 8 u on of row r are where column 8 (u ^ r % 8)
+    would be.
     """
 
     name = "simt.warpgroup_multiply"
@@ -528,6 +554,7 @@ class WarpgroupMultiplyOp(IRDLOperation):
     a_steps = prop_def(DenseArrayBase)
     b_steps = prop_def(DenseArrayBase)
     across = opt_prop_def(DenseArrayBase)
+    swizzled = opt_prop_def(UnitAttr)
     kind = prop_def(TypeAttribute)
     y = result_def(VectorType)
 
@@ -545,6 +572,8 @@ class WarpgroupMultiplyOp(IRDLOperation):
         sizes: Sequence[int],
         steps: tuple[Sequence[int], Sequence[int]],
         across: Sequence[int],
+        *,
+        swizzled: bool = False,
     ) -> None:
         """Take `(a, a_at, b, b_at)`, and `sizes` m, n, k."""
         super().__init__(
@@ -555,7 +584,8 @@ class WarpgroupMultiplyOp(IRDLOperation):
                 "b_steps": ints(steps[1]),
                 "kind": kind,
             }
-            | ({"across": ints(across)} if any(across) else {}),
+            | ({"across": ints(across)} if any(across) else {})
+            | ({"swizzled": UnitAttr()} if swizzled else {}),
             result_types=[c.type],
         )
 
@@ -574,6 +604,7 @@ class WarpgroupMultiplyOp(IRDLOperation):
         steps = [*values(self.a_steps), *values(self.b_steps)]
         require(len(steps) == 4 and all(s % 8 == 0 for s in steps), f"distances {steps}")
         require(self.c.type == self.y.type == vector(f32, (m * n // threads,)), f"{self.c.type}")
+        _require_waited(self.y)
 
     @property
     def threads(self) -> int:
@@ -582,6 +613,193 @@ class WarpgroupMultiplyOp(IRDLOperation):
         while kernel is not None and not isinstance(kernel, KernelOp):
             kernel = kernel.parent_op()
         return WARPGROUP if kernel is None else kernel.threads.value.data
+
+
+def _require_waited(sums: SSAValue) -> None:
+    """Sums that are under way go to the next product, to a wait, or on in a loop."""
+    known = (WarpgroupMultiplyOp, WarpgroupWaitOp, ForOp, YieldOp)
+    used = [use.operation.name for use in sums.uses if not isinstance(use.operation, known)]
+    require(not used, f"sums are used by {', '.join(used)} before they are waited for")
+
+
+@irdl_op_definition
+class WarpgroupWaitOp(IRDLOperation):
+    """The sums `c`, when all products but the `pending` last ones that this thread began are done.
+
+    With `pending` they are themselves still under way.
+
+    %y = simt.warpgroup_wait %c {pending = 1 : i64} : (vector<32xf32>) -> vector<32xf32>
+    """
+
+    name = "simt.warpgroup_wait"
+
+    c = operand_def(VectorType)
+    pending = prop_def(IntegerAttr)
+    y = result_def(VectorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$c attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, c: SSAValue, pending: int) -> None:
+        super().__init__(
+            operands=[c], properties={"pending": IntegerAttr(pending, 64)}, result_types=[c.type]
+        )
+
+    def verify_(self) -> None:
+        """Check the number, the type, and that what is under way is waited for."""
+        require(self.pending.value.data >= 0, "a number of products is not negative")
+        require(self.c.type == self.y.type, "sums keep their type")
+        if self.pending.value.data:
+            _require_waited(self.y)
+
+
+class _OfMbarriers(IRDLOperation):
+    """What the threads of a block do with one of their barriers that count bytes."""
+
+    b = operand_def(MemRefType)
+    n = operand_def(IndexType())
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format: ClassVar[str | None] = "$b `[` $n `]` attr-dict `:` type($b)"
+
+
+def _require_mbarriers(memory: SSAValue) -> None:
+    kind = cast("MemRefType[Any]", memory.type)
+    require(kind.memory_space == WORKGROUP, "barriers are in shared memory")
+    require(kind.element_type == i64, f"barriers are i64, not {kind.element_type}")
+
+
+@irdl_op_definition
+class MbarrierInitOp(IRDLOperation):
+    """The first thread makes a barrier of each element; others use them behind a `simt.barrier`.
+
+    A phase of a barrier ends when the first thread has arrived, and all bytes that it expects are
+    there. Phases are numbered from 0.
+
+    simt.mbarrier_init %b : memref<4xi64, "workgroup">
+    """
+
+    name = "simt.mbarrier_init"
+
+    b = operand_def(MemRefType)
+
+    assembly_format = "$b attr-dict `:` type($b)"
+
+    def __init__(self, b: SSAValue) -> None:
+        super().__init__(operands=[b])
+
+    def verify_(self) -> None:
+        """Check the memory."""
+        _require_mbarriers(self.b)
+
+
+@irdl_op_definition
+class MbarrierArriveOp(_OfMbarriers):
+    """The first thread arrives at barrier `n`, whose phase ends when `bytes` more have come.
+
+    simt.mbarrier_arrive %b[%n] {bytes = 16384 : i64} : memref<4xi64, "workgroup">
+    """
+
+    name = "simt.mbarrier_arrive"
+
+    bytes = prop_def(IntegerAttr)
+
+    def __init__(self, b: SSAValue, n: SSAValue, bytes: int) -> None:
+        super().__init__(operands=[b, n], properties={"bytes": IntegerAttr(bytes, 64)})
+
+    def verify_(self) -> None:
+        """Check the memory and the number."""
+        _require_mbarriers(self.b)
+        require(0 < self.bytes.value.data < 1 << 20, f"{self.bytes.value.data} bytes are expected")
+
+
+@irdl_op_definition
+class MbarrierWaitOp(IRDLOperation):
+    """All threads wait for the end of the phase of barrier `n` whose number is even, or odd.
+
+    `parity` is 0 or 1. What the phase waited for is there then, for all of them.
+
+    simt.mbarrier_wait %b[%n], %parity : memref<4xi64, "workgroup">
+    """
+
+    name = "simt.mbarrier_wait"
+
+    b = operand_def(MemRefType)
+    n = operand_def(IndexType())
+    parity = operand_def(IndexType())
+
+    assembly_format = "$b `[` $n `]` `,` $parity attr-dict `:` type($b)"
+
+    def __init__(self, b: SSAValue, n: SSAValue, parity: SSAValue) -> None:
+        super().__init__(operands=[b, n, parity])
+
+    def verify_(self) -> None:
+        """Check the memory."""
+        _require_mbarriers(self.b)
+
+
+@irdl_op_definition
+class CopyTensorOp(IRDLOperation):
+    """The first thread begins to copy a box of an argument into shared memory, from `to` on.
+
+    The box begins at the subscripts `at`, one for each dimension, and has `box` elements along
+    each: 64 of 16 bits along the last. What is outside is 0. It comes as rows of 64 elements, whose
+    8 parts change places: part u of row r is where part u ^ r % 8 would be. When all of it is there
+    the phase of barrier `n` of `b` has its bytes; until then nobody may touch it.
+
+    simt.copy_tensor %x[%i, %k], %m[%to], %b[%n] {box = array<i64: 128, 64>}
+        : memref<?x4096xbf16>, memref<32768xi16, "workgroup">, memref<4xi64, "workgroup">
+    """
+
+    name = "simt.copy_tensor"
+
+    x = operand_def(MemRefType)
+    at = var_operand_def(IndexType())
+    m = operand_def(MemRefType)
+    to = operand_def(IndexType())
+    b = operand_def(MemRefType)
+    n = operand_def(IndexType())
+    box = prop_def(DenseArrayBase)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$x `[` $at `]` `,` $m `[` $to `]` `,` $b `[` $n `]` attr-dict "
+        "`:` type($x) `,` type($m) `,` type($b)"
+    )
+
+    def __init__(
+        self,
+        source: tuple[SSAValue, Sequence[SSAValue]],
+        target: tuple[SSAValue, SSAValue],
+        barrier: tuple[SSAValue, SSAValue],
+        box: Sequence[int],
+    ) -> None:
+        """Take memories, each with where in it."""
+        super().__init__(
+            operands=[source[0], source[1], *target, *barrier], properties={"box": ints(box)}
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the box."""
+        return 2 * prod(values(self.box))
+
+    def verify_(self) -> None:
+        """Check the memories, and the sizes that such copies may have."""
+        x, m = cast("MemRefType[Any]", self.x.type), cast("MemRefType[Any]", self.m.type)
+        require(m.memory_space == WORKGROUP, "copies go to shared memory")
+        require(x.memory_space != WORKGROUP, "copies come from an argument")
+        _require_mbarriers(self.b)
+        bits = [getattr(each.element_type, "bitwidth", 64) for each in (x, m)]
+        require(bits == [16, 16], f"a copy of {x.element_type} to {m.element_type}")
+        extents, box = list(x.get_shape()), values(self.box)
+        require(isinstance(x.layout, NoneAttr), "a tensor that is copied lies row by row")
+        require(1 <= len(extents) <= 5, f"a tensor of {len(extents)} dimensions")
+        require(len(extents) == len(box) == len(self.at), f"a box of {box} of {x}")
+        require(all(1 <= size <= 256 for size in box), f"a box of {box}")
+        require(box[-1] == SWIZZLED_ROW, f"rows of {box[-1]} elements")
+        whole = len(extents) == 1 or extents[-1] > 0
+        require(whole and max(0, extents[-1]) % 8 == 0, "rows begin at multiples of 16 bytes")
 
 
 @irdl_op_definition
@@ -710,11 +928,16 @@ class UniformOp(IRDLOperation):
 
 MEETINGS = (
     BarrierOp,
+    CopyTensorOp,
     LoadMatrixOp,
+    MbarrierArriveOp,
+    MbarrierInitOp,
+    MbarrierWaitOp,
     MultiplyAccumulateOp,
     ShuffleOp,
     UniformOp,
     WarpgroupMultiplyOp,
+    WarpgroupWaitOp,
 )
 """Operations that all threads of a block, or of a subgroup, do together."""
 
@@ -722,12 +945,16 @@ OPS: list[type[Operation]] = [
     BarrierOp,
     CommitOp,
     CopyAsyncOp,
+    CopyTensorOp,
     ExtentOp,
     FenceOp,
     JoinOp,
     KernelOp,
     LoadMatrixOp,
     LoadOp,
+    MbarrierArriveOp,
+    MbarrierInitOp,
+    MbarrierWaitOp,
     MemoryOp,
     MultiplyAccumulateOp,
     PickOp,
@@ -738,6 +965,7 @@ OPS: list[type[Operation]] = [
     UniformOp,
     WaitOp,
     WarpgroupMultiplyOp,
+    WarpgroupWaitOp,
 ]
 
 SIMT = Dialect("simt", OPS)

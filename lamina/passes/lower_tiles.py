@@ -43,7 +43,8 @@ class LowerTilesPass(ModulePass):
     `tile.layout` says. Elements that a thread needs and does not have come from its subgroup by
     shuffles, or through shared memory, of which a kernel may take `memory` bytes. With `narrow`,
     elements of 8 and 16 bits take no more than that there, and operands of matrix units are copied
-    there in `stages` rounds at a time, asynchronously.
+    there in `stages` rounds at a time, asynchronously; with `boxes`, those of several subgroups as
+    boxes of their tensors.
     """
 
     name = "lower-tiles"
@@ -53,6 +54,7 @@ class LowerTilesPass(ModulePass):
     memory: int = 32768
     narrow: bool = False
     stages: int = 1
+    boxes: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -77,10 +79,18 @@ class LowerTilesPass(ModulePass):
 
     def _lower(self, kernel: tile.KernelOp) -> None:
         threads = block_threads(kernel, self.threads)
+        check_tiles(kernel)
         _check_layouts(kernel, threads)
         asked = kernel.schedule.get("stages", self.stages) if kernel.schedule else self.stages
-        check_tiles(kernel)
-        low = Lowering(kernel, threads, self.subgroup, RULES, narrow=self.narrow, stages=asked)
+        low = Lowering(
+            kernel,
+            threads,
+            self.subgroup,
+            RULES,
+            narrow=self.narrow,
+            stages=asked,
+            boxes=self.boxes,
+        )
         low.lower(kernel.body.block)
         low.block.add_op(tile.ReturnOp())
         new = simt.KernelOp.create(

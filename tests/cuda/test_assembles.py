@@ -139,7 +139,10 @@ def test_a_large_product_is_multiplied_by_warpgroups_where_there_are_any(kind, s
     ((name, used),) = cubin.usage.items()
     print(f"{kind} 4096^3, sm_90a, {name}: {dict(used)}, {code.shared_bytes} bytes shared")
     assert used["spilled_bytes"] == used["stack_bytes"] == 0
-    assert "HGMMA.64x256x16.F32" in sass(cubin)
+    text = sass(cubin)
+    assert "HGMMA.64x256x16.F32" in text
+    assert "UTMALDG.2D" in text
+    assert "WARPGROUP.DEPBAR.LE gsb0, 0x1" in text
 
 
 def test_every_intrinsic_that_may_be_used_has_a_sample():

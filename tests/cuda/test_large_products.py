@@ -61,3 +61,12 @@ def test_large_tiles_are_given_the_memory_that_they_need(arch: str) -> None:
     module = compiler.lower(product("bf16", "rows"), FakeCudaTarget(arch))
     *_, code = codes_of(module)
     assert code.shared_bytes > 48 << 10
+
+
+def test_tensors_are_described_anew_where_a_step_is_replayed() -> None:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(WAYS["rows"][0], np.float32).astype(ELEMENTS["bf16"])
+    for rows in (5, 5, 9):
+        x = rng.standard_normal((rows, DEPTH), np.float32).astype(ELEMENTS["bf16"])
+        (y,) = executable("bf16", "rows", "sm_90a")(x=x, w=w).values()
+        assert np.allclose(y, x.astype("f8") @ w.astype("f8"), atol=1e-3)

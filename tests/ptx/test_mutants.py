@@ -7,6 +7,7 @@ from pathlib import Path
 
 import compiled_kernels
 import hopper
+import lowered_boxes
 import lowered_kernels
 import ml_dtypes
 import numpy as np
@@ -87,6 +88,7 @@ KERNELS: dict[str, tuple[Callable[[], str], Callable[[str], bool]]] = {
     "nvcc softmax": (lambda: kernel_of("softmax"), softmax),
     "nvcc histogram": (lambda: kernel_of("histogram"), histogram),
     "lowered product": (lowered_kernels.product, lowered_product),
+    "lowered boxes": (lowered_boxes.product, lowered_boxes.right),
     "nvcc hopper": (lambda: hopper.TEXT, hopper_product),
     "nvcc gemm": (lambda: (HERE / "nvcc_gemm.ptx").read_text(encoding="utf-8"), gemm(128)),
 }
@@ -174,6 +176,45 @@ MUTANTS = {
     ),
     "bound dropped where a lowered operand is copied": Mutant(
         "lowered product", r"selp\.b32\s+(%r\d+), 16, 0, %p\d+;", r"mov.b32 \1, 16;", "bounds", 0
+    ),
+    "fewer bytes expected than boxes bring": Mutant(
+        "lowered boxes",
+        r"(expect_tx\.shared::cta\.b64 _, \[%r\d+\],) \d+;",
+        r"\1 8192;",
+        "barrier",
+        -1,
+    ),
+    "wait for boxes removed": Mutant("lowered boxes", WAIT, "", "pending race barrier"),
+    "wait for boxes of the other parity": Mutant(
+        "lowered boxes",
+        r"(try_wait\.parity\S+ done, \[%r\d+\],) %r\d+;",
+        r"\1 1;",
+        "pending race barrier",
+    ),
+    "barrier removed from a pipeline of boxes": Mutant(
+        "lowered boxes", BARRIER, "", "race pending barrier", -1
+    ),
+    "barrier removed before boxes are asked for": Mutant(
+        "lowered boxes", BARRIER, "", "race pending barrier", 0
+    ),
+    "swizzle dropped from a descriptor": Mutant(
+        "lowered boxes", r"4611686293338849280", "274911461376", "numbers pending", 0
+    ),
+    "wait for products of boxes weakened": Mutant(
+        "lowered boxes",
+        r"wait_group\.sync\.aligned\s+1;",
+        "wait_group.sync.aligned 3;",
+        "race numbers",
+    ),
+    "wait for the last products removed": Mutant(
+        "lowered boxes", r"wgmma\.wait_group\.sync\.aligned\s+0;", "", "numbers"
+    ),
+    "boxes of two rounds on one place": Mutant(
+        "lowered boxes",
+        r"shl\.b64(\s+%rd\d+, %rd\d+), 13;",
+        r"shl.b64\1, 12;",
+        "race pending numbers",
+        1,
     ),
     "wait for a free stage removed": Mutant("nvcc hopper", WAIT, "", "pending race barrier", 0),
     "wait for a full stage removed": Mutant("nvcc hopper", WAIT, "", "pending race", 1),

@@ -125,6 +125,7 @@ class _Builder:
         self.rows = 1
         if self.row_dim is not None:
             self.rows = chunk_of(self.shape[self.row_dim], asked_rows)
+        self.copied = schedule is not None and "stages" in schedule.values.data
         self.band = schedule.get("b", 0) // self.columns if schedule else 0
         most = most_sums(schedule.get("threads", 1) if schedule else 1)
         if self.rows * self.columns > most:
@@ -258,12 +259,15 @@ class _Builder:
         return over(most, end, 1, over(zero, most, self.step, start, True), True)
 
     def _left_index(self, index: dict[int, Span]) -> dict[int, Subscript]:
-        """Return where the left operand's rows are: rows that do not exist are the last one."""
+        """Return where the left operand's rows are: rows that do not exist are the last one.
+
+        Where rounds of rows are copied ahead, those that do not exist come as zeros.
+        """
         row_dim = self.row_dim
         if row_dim is None or self.roles.contract[0] != len(extents(self.op.a.type)) - 1:
             return {**index}
         rows = index[row_dim]
-        if rows.inside:
+        if rows.inside or self.copied:
             return {**index}
         end = self.emit.extent(self.shape[row_dim])
         return {**index, row_dim: self.tiles.clamped_rows(rows.start, rows.size, end)}

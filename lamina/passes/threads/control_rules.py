@@ -12,7 +12,14 @@ from lamina.dialects import tile
 from lamina.dialects.tile import element_of, shape_of, vector
 from lamina.passes.threads.lowering import EVERYWHERE, Lowering, again
 from lamina.passes.threads.memory_rules import nothing
-from lamina.passes.threads.pipeline_rules import begin, copies_of, end, following, go_on
+from lamina.passes.threads.pipeline_rules import (
+    begin,
+    copies_of,
+    end,
+    finished,
+    following,
+    go_on,
+)
 
 
 def compute(low: Lowering, op: Operation) -> None:
@@ -68,15 +75,17 @@ def loop(low: Lowering, op: scf.ForOp) -> None:
         if copies is not None:
             go_on(low, copies, block.args[-1], block.args[0])
         low.lower(old)
-        rooms = [] if copies is None else [following(low, block.args[-1])]
+        rooms = [] if copies is None else [following(low, copies, block.args[-1])]
         block.add_op(scf.YieldOp(*_yielded(low, old, op), *rooms))
     low.hazards.restore(before, low.hazards.state())
     bounds = (low.scalar(op.lb), low.scalar(op.ub), low.scalar(op.step))
     new_loop = scf.ForOp(*bounds, carried, block)
     low.writer.effect(new_loop)
+    results: Sequence[SSAValue] = new_loop.results
     if copies is not None:
-        end(low)
-    for y, result in zip(op.results, new_loop.results, strict=False):
+        end(low, copies)
+        results = finished(low, copies, results)
+    for y, result in zip(op.results, results, strict=False):
         _set(low, y, y, result)
 
 

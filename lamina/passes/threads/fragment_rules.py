@@ -23,7 +23,8 @@ class Operand:
     """One operand of a product in shared memory: row by row, with room between the rows.
 
     `rows` is where its elements are stored, `size` how many elements it takes, `fragments` where
-    a thread's elements lie, and `across` says that K is not the dimension along rows.
+    a thread's elements lie, and `across` says that K is not the dimension along rows. One that is
+    `boxed` comes in boxes of all its rows and 64 columns, as `simt.copy_tensor` puts them.
     """
 
     value: SSAValue
@@ -32,6 +33,16 @@ class Operand:
     size: int
     fragments: Layout
     across: bool
+    boxed: bool = False
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """The distances by which a product of several subgroups finds the parts of it."""
+        if self.boxed:
+            return 8 * simt.SWIZZLED_ROW, shape_of(self.value.type)[0] * simt.SWIZZLED_ROW
+        # To the next matrix along rows it is 64 elements, to the next rows 8 whole ones.
+        rows = self.rows.strides[0]
+        return (64, rows) if self.across else (rows, 64)
 
 
 def operands_of(low: Lowering, op: tile.DotOp) -> tuple[Operand, Operand]:
@@ -77,9 +88,9 @@ def multiply(low: Lowering, op: tile.DotOp) -> None:
         add_fragments(low, op, low.get(op.a, a), low.get(op.b, b))
         return
     if op in low.rooms:
-        operands, memories, room = low.rooms[op]
+        operands, memories, room, pending = low.rooms[op]
         starts = [low.writer.product(room, each.size) for each in operands]
-        _multiply(low, op, operands, memories, starts)
+        _multiply(low, op, operands, memories, starts, pending)
         return
     operands = operands_of(low, op)
     memories: list[SSAValue] = []
@@ -105,10 +116,16 @@ def _multiply(
     operands: Sequence[Operand],
     memories: Sequence[SSAValue],
     starts: Sequence[Number],
+    pending: int = 0,
 ) -> None:
-    """Multiply operands in shared memory, each from its start on."""
+    """Multiply operands in shared memory, each from its start on.
+
+    Of products that several subgroups make, the `pending` last ones are not waited for.
+    """
     if WARPGROUPS in op.attributes:
-        _multiply_together(low, op, operands, memories, starts)
+        begun = _begun_together(low, op, operands, memories, starts)
+        waited = low.writer.add(simt.WarpgroupWaitOp(begun, pending))
+        low.set(op.y, low.layout(op.y), waited)
         return
     left, right = (
         loaded(low, op, operand, memory, start)
@@ -117,29 +134,27 @@ def _multiply(
     add_fragments(low, op, left, right)
 
 
-def _multiply_together(
+def _begun_together(
     low: Lowering,
     op: tile.DotOp,
     operands: Sequence[Operand],
     memories: Sequence[SSAValue],
     starts: Sequence[Number],
-) -> None:
+) -> SSAValue:
+    """Begin a product that several subgroups make; return its sums, which are under way."""
     how, layout, (a, b) = how_of(low, op), low.layout(op.y), operands
-    # The distance to the next matrix along rows is 64 elements, to the next rows 8 whole ones.
-    steps = [
-        (64, each.rows.strides[0]) if each.across else (each.rows.strides[0], 64)
-        for each in operands
-    ]
     places = [low.writer.value(start) for start in starts]
-    product_op = simt.WarpgroupMultiplyOp(
-        (memories[0], places[0], memories[1], places[1]),
-        low.get(op.acc, layout),
-        element_of(op.a.type),
-        (how.m, how.n, how.k),
-        (steps[0], steps[1]),
-        (int(a.across), int(b.across)),
+    return low.writer.add(
+        simt.WarpgroupMultiplyOp(
+            (memories[0], places[0], memories[1], places[1]),
+            low.get(op.acc, layout),
+            element_of(op.a.type),
+            (how.m, how.n, how.k),
+            (a.steps, b.steps),
+            (int(a.across), int(b.across)),
+            swizzled=a.boxed,
+        )
     )
-    low.set(op.y, layout, low.writer.add(product_op))
 
 
 def loaded(

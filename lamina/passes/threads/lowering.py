@@ -44,11 +44,14 @@ class Lowering:
         *,
         narrow: bool = False,
         stages: int = 1,
+        boxes: bool = False,
     ) -> None:
         self.kernel = kernel
         self.threads = threads
         self.subgroup = subgroup
         self.stages = stages
+        self.boxes = boxes
+        """Whether a loop may yet bring operands as boxes of their tensors."""
         self._rules = rules
         old = kernel.body.block
         self.block = Block(arg_types=[arg.type for arg in old.args])
@@ -65,7 +68,8 @@ class Lowering:
         self.copied: set[Operation] = set()
         """Loads that a loop does ahead, by copies."""
         self.rooms: dict[Operation, Any] = {}
-        """For products whose operands were copied: these, their memories, and in which room."""
+        """For products whose operands were copied: these, their memories, in which room, and how
+        many products need not be waited for."""
         self._steering = steering(kernel)
 
     def lower(self, block: Block) -> None:

@@ -12,6 +12,7 @@ from lamina.targets.cuda.architectures import architecture, runs_cubin, runs_ptx
 from lamina.targets.cuda.cubins import kept_cubin
 from lamina.targets.cuda.device import CudaDevice
 from lamina.targets.cuda.driver import UNFIT, Refusal, called
+from lamina.targets.cuda.tensor_maps import Facts, TensorMap
 
 STATIC_SHARED: Final = 48 << 10
 """The bytes of shared memory that a kernel may declare; more has to be given at its launch."""
@@ -23,11 +24,15 @@ _MOST_BLOCKS: Final = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """What has to be known of a kernel to launch it: threads and shared memory of a block."""
+    """What has to be known of a kernel to launch it: threads and shared memory of a block.
+
+    `maps` are the tensors that a launch describes to it.
+    """
 
     name: str
     threads: int
     shared_bytes: int
+    maps: tuple[Facts, ...] = ()
 
     @property
     def dynamic_bytes(self) -> int:
@@ -153,6 +158,13 @@ def _check_fits(device: CudaDevice, facts: KernelFacts) -> None:
             )
 
 
+def maps_of(
+    device: CudaDevice, facts: KernelFacts, addresses: Sequence[int], words: Sequence[int]
+) -> list[Any]:
+    """Return the descriptions of tensors that a launch with these memrefs and words gives."""
+    return [TensorMap(*each).encoded(device, addresses, words) for each in facts.maps]
+
+
 @dataclass(frozen=True)
 class Launch:
     """A kernel with its grid and arguments, ready to be given to a stream."""
@@ -184,8 +196,9 @@ def launch_of(
     addresses: Sequence[int],
     words: Sequence[int],
     failed: int,
+    maps: Sequence[Any] = (),
 ) -> Launch:
-    """Return a launch: pointers to its memrefs, words, and last a pointer to the error word.
+    """Return a launch: pointers to memrefs, words, a pointer to the error word, and tensor maps.
 
     InputError for a grid that no device takes.
     """
@@ -194,10 +207,11 @@ def launch_of(
             f"kernel {kernel.facts.name} needs {grid} blocks, cuda has at most {_MOST_BLOCKS}: "
             "use smaller inputs"
         )
-    values = (*addresses, *words, failed)
+    values = (*addresses, *words, failed, *maps)
     types = (
         *(ctypes.c_void_p for _ in addresses),
         *(ctypes.c_int64 for _ in words),
         ctypes.c_void_p,
+        *(None for _ in maps),
     )
     return Launch(kernel, grid, (values, types))

@@ -33,7 +33,12 @@ def emit_artifact(name: str, module: ModuleOp, arch: str) -> Artifact:
     nodes = NodeTable()
     codes = emit_each(module, lambda kernel: emit_kernel(kernel, nodes, arch))
     plan = replace(encode_plan(module, 0, ()), nodes=tuple(nodes.names))
-    kernels = [KernelFacts(code.name, code.threads, code.shared_bytes) for code in codes]
+    kernels = [
+        KernelFacts(
+            code.name, code.threads, code.shared_bytes, tuple(each.facts for each in code.maps)
+        )
+        for code in codes
+    ]
     ptx = to_ptx([code.text for code in codes], arch).encode()
     sections = {PTX: ptx, KERNELS: kernels_to_bytes(kernels)}
     facts: dict[str, Any] = {"arch": arch}

@@ -9,14 +9,27 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.errors import LoweringError
-from lamina.targets.cuda import rules_arith, rules_simt
+from lamina.targets.cuda import (
+    rules_arith,
+    rules_boxes,
+    rules_fragments,
+    rules_simt,
+    rules_warpgroups,
+    tensor_maps,
+)
 from lamina.targets.cuda.architectures import most_shared
 from lamina.targets.cuda.elements import element
 from lamina.targets.cuda.printer import Memory, NodeTable, Printer, Rule
 from lamina.targets.cuda.shared_layout import SharedLayout
 from lamina.targets.plans.layouts import layout
 
-RULES: Final[dict[type[Operation], Rule]] = {**rules_arith.RULES, **rules_simt.RULES}
+RULES: Final[dict[type[Operation], Rule]] = {
+    **rules_arith.RULES,
+    **rules_boxes.RULES,
+    **rules_fragments.RULES,
+    **rules_simt.RULES,
+    **rules_warpgroups.RULES,
+}
 """How each operation of a kernel is printed."""
 
 ACCEPTS: Final = frozenset({simt.KernelOp.name, *(op.name for op in RULES)})
@@ -36,7 +49,8 @@ class KernelCode:
     """A kernel as an LLVM module: `void @name(memrefs…, words…, error)`.
 
     The memrefs are pointers; the 64-bit words are, memref after memref, its dynamic extents and
-    strides, then the kernel's indices; `error` points to the step's error word. A block has
+    strides, then the kernel's indices; `error` points to the step's error word; last come the
+    descriptions of tensors, `maps`. A block has
     `threads` threads and takes `shared_bytes` of shared memory: declared in the text, or given at
     the launch where they are more than can be.
     """
@@ -45,6 +59,7 @@ class KernelCode:
     text: str
     threads: int
     shared_bytes: int
+    maps: tuple[tensor_maps.TensorMap, ...] = ()
 
 
 def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable, arch: str = NEWEST) -> KernelCode:
@@ -67,6 +82,7 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable, arch: str = NEWEST) -> 
     try:
         parameters = [*_memrefs(p, kernel), f"ptr addrspace({rules_simt.GLOBAL}) %error"]
         p.block(kernel.body.block)
+        parameters += tensor_maps.parameters(p.maps)
     except LoweringError as error:
         raise LoweringError(f"{error} (in kernel {name})") from None
     threads = kernel.threads.value.data
@@ -83,7 +99,7 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable, arch: str = NEWEST) -> 
         "attributes #1 = { convergent nounwind }",
         "",
     ]
-    return KernelCode(name, "\n".join(text), threads, shared.bytes)
+    return KernelCode(name, "\n".join(text), threads, shared.bytes, tuple(p.maps))
 
 
 def _memrefs(p: Printer, kernel: simt.KernelOp) -> list[str]:

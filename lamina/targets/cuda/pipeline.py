@@ -51,7 +51,7 @@ def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
         threads=THREADS,
         matrix=WARPGROUP if together else WARP,
     )
-    threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES)
+    threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES, boxes=together)
     inserted = {
         "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
         "groups": (*split_passes(), schedule),

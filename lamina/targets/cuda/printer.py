@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from lamina.errors import LoweringError
 from lamina.targets.cuda.elements import Element, count_of, element, llvm_type
 from lamina.targets.cuda.shared_layout import SharedLayout
+from lamina.targets.cuda.tensor_maps import TensorMap
 from lamina.targets.plans.nodes import NodeTable
 
 Rule = Callable[["Printer", Any], None]
@@ -45,6 +46,7 @@ class Printer:
         self.declarations: dict[str, str] = {}
         self.memories: dict[SSAValue, Memory] = {}
         self.shared = shared
+        self.maps: list[TensorMap] = []
         self.nodes = nodes
         self.label = "entry"
         self._rules = rules

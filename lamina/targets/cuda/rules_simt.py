@@ -23,14 +23,13 @@ GLOBAL, SHARED = 1, shared_layout.SPACE
 ERROR: Final = "%error"
 
 _WARP: Final = "31"
-_WARPGROUP: Final = "llvm.nvvm.wgmma"
 _BARRIER: Final = "llvm.nvvm.barrier.cta.sync.aligned.all"
 _SHUFFLE: Final = "llvm.nvvm.shfl.sync.bfly.i32"
-_REGISTER: Final = "llvm.nvvm.read.ptx.sreg"
+REGISTER: Final = "llvm.nvvm.read.ptx.sreg"
 
 
 def _special(p: Printer, value: SSAValue, register: str) -> None:
-    number = p.call(f"{_REGISTER}.{register}", "i32")
+    number = p.call(f"{REGISTER}.{register}", "i32")
     p.define(value, f"zext i32 {number} to i64")
 
 
@@ -57,7 +56,8 @@ def _stride(p: Printer, op: simt.StrideOp) -> None:
     p.set(op.n, p.memories[op.x].strides[op.dim.value.data])
 
 
-def _place(p: Printer, memory: Memory, at: str) -> str:
+def place_of(p: Printer, memory: Memory, at: str) -> str:
+    """Print the pointer to an element of a memory, by its number, and return it."""
     pointer = f"ptr addrspace({memory.space}) {memory.pointer}"
     return p.emit(f"getelementptr inbounds {memory.element.memory}, {pointer}, i64 {at}")
 
@@ -68,7 +68,7 @@ def _load(p: Printer, op: simt.LoadOp) -> None:
     run = 1 if op.run is None else op.run.value.data
 
     def some(at: str) -> list[str]:
-        place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
+        place = f"ptr addrspace({memory.space}) {place_of(p, memory, at)}"
         if run > 1:
             type = f"<{run} x {kind.memory}>"
             found = p.emit(f"load {type}, {place}, align {run * kind.size}")
@@ -83,12 +83,12 @@ def _load(p: Printer, op: simt.LoadOp) -> None:
     if op.mask is None:
         found = all_of(places)
     elif (whole := _whole(op.mask)) is not None:
-        found = _when(p, p.name(whole), lambda: all_of(places), kind.llvm, pad)
+        found = when(p, p.name(whole), lambda: all_of(places), kind.llvm, pad)
     else:
         found = [
             each
             for at, mask in zip(places, p.elements(op.mask)[::run], strict=True)
-            for each in _when(p, mask, lambda at=at: some(at), kind.llvm, pad)
+            for each in when(p, mask, lambda at=at: some(at), kind.llvm, pad)
         ]
     p.set(op.y, p.joined(found, kind, count))
 
@@ -101,7 +101,7 @@ def _whole(mask: SSAValue) -> SSAValue | None:
     return op.x if isinstance(op, tile.SplatOp) else None
 
 
-def _when(
+def when(
     p: Printer, mask: str, body: Callable[[], Sequence[str]], type: str, pad: str
 ) -> list[str]:
     """Print `body` for threads whose `mask` holds; the others have `pad`."""
@@ -126,7 +126,7 @@ def _store(p: Printer, op: simt.StoreOp) -> None:
             value, type = p.joined(values, kind, run), f"<{run} x {kind.memory}>"
         elif kind.bits == 1:
             value = p.emit(f"zext i1 {value} to i8")
-        place = f"ptr addrspace({memory.space}) {_place(p, memory, at)}"
+        place = f"ptr addrspace({memory.space}) {place_of(p, memory, at)}"
         p.add(f"store {type} {value}, {place}, align {run * kind.size}")
 
     def several(groups: Sequence[tuple[Sequence[str], str]]) -> Sequence[str]:
@@ -140,10 +140,10 @@ def _store(p: Printer, op: simt.StoreOp) -> None:
     if op.mask is None:
         several(groups)
     elif (whole := _whole(op.mask)) is not None:
-        _when(p, p.name(whole), lambda: several(groups), "", "")
+        when(p, p.name(whole), lambda: several(groups), "", "")
     else:
         for group, mask in zip(groups, p.elements(op.mask)[::run], strict=True):
-            _when(p, mask, lambda group=group: several([group]), "", "")
+            when(p, mask, lambda group=group: several([group]), "", "")
 
 
 def _barrier(p: Printer, op: simt.BarrierOp) -> None:
@@ -198,45 +198,6 @@ def _join(p: Printer, op: simt.JoinOp) -> None:
     p.set(op.y, p.joined(parts, element(op.y.type), len(parts)))
 
 
-def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
-    """Print a product of fragments, whose registers LLVM takes in words of 32 bits."""
-    kind = element(op.a.type)
-    no_sign = values(op.unsigned) or (0, 0)
-    if kind.bits == 8:
-        letters = ["us"[not each] + "8" for each in no_sign]
-        name = f"m16n8k32.row.col.{letters[0] if letters[0] == letters[1] else '.'.join(letters)}"
-    else:
-        name = f"m16n8k16.row.col.{'f32.f32' if kind.name == 'f16' else 'bf16'}"
-    sums = element(op.c.type)
-    word = "<2 x half>" if kind.name == "f16" else "i32"
-    words = [(word, each) for x in (op.a, op.b) for each in _words(p, x, word)]
-    result = f"{{ {', '.join([sums.llvm] * 4)} }}"
-    given = [*words, *((sums.llvm, each) for each in p.elements(op.c))]
-    found = p.call(f"llvm.nvvm.mma.{name}", result, *given)
-    parts = [p.emit(f"extractvalue {result} {found}, {n}") for n in range(4)]
-    p.set(op.y, p.joined(parts, sums, 4))
-
-
-def _load_matrix(p: Printer, op: simt.LoadMatrixOp) -> None:
-    count, memory, kind = op.count.value.data, p.memories[op.x], element(op.y.type)
-    way = "trans." if op.transposed is not None else ""
-    result = "i32" if count == 1 else f"{{ {', '.join(['i32'] * count)} }}"
-    words: list[str] = []
-    for at in p.elements(op.at):
-        place = (f"ptr addrspace({SHARED})", _place(p, memory, at))
-        found = p.call(f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}.{way}b16.p3", result, place)
-        words += (
-            [found]
-            if count == 1
-            else [p.emit(f"extractvalue {result} {found}, {n}") for n in range(count)]
-        )
-    packed = f"<{len(words)} x i32>"
-    held = "poison"
-    for n, word in enumerate(words):
-        held = p.emit(f"insertelement {packed} {held}, i32 {word}, i32 {n}")
-    p.define(op.y, f"bitcast {packed} {held} to {kind.of(2 * len(words))}")
-
-
 def _copy_async(p: Printer, op: simt.CopyAsyncOp) -> None:
     run, size = op.run.value.data, op.bytes
     name = f"llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}.s"
@@ -244,83 +205,10 @@ def _copy_async(p: Printer, op: simt.CopyAsyncOp) -> None:
     places = list(zip(p.elements(op.at)[::run], p.elements(op.to)[::run], strict=True))
     masks = masks * len(places) if op.mask is None else masks
     for (at, to), mask in zip(places, masks, strict=True):
-        source, target = (_place(p, p.memories[m], n) for m, n in ((op.x, at), (op.m, to)))
+        source, target = (place_of(p, p.memories[m], n) for m, n in ((op.x, at), (op.m, to)))
         count = str(size) if mask is None else p.emit(f"select i1 {mask}, i32 {size}, i32 0")
         pointers = ((f"ptr addrspace({SHARED})", target), (f"ptr addrspace({GLOBAL})", source))
         p.call(name, "void", *pointers, ("i32", count))
-
-
-def _fence(p: Printer, op: simt.FenceOp) -> None:
-    p.add('call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()')
-
-
-def _warpgroup_multiply(p: Printer, op: simt.WarpgroupMultiplyOp) -> None:
-    """Print products of 64 rows by 16 columns of K, all of them one group that is waited for."""
-    (m, n, k), across = values(op.sizes), values(op.across) or (0, 0)
-    kind, sums = element(op.kind).name, n // 2
-    starts = [_shared_words(p, p.memories[x], at) for x, at in ((op.a, op.a_at), (op.b, op.b_at))]
-    steps = [values(op.a_steps), values(op.b_steps)]
-    registers = p.elements(op.c)
-    groups = op.threads // simt.WARPGROUP
-    if groups > 1:
-        starts[0] = _rows_further(p, starts[0], 2 * 8 * steps[0][0] // 16)
-    p.call(f"{_WARPGROUP}.fence.sync.aligned", "void")
-    for row in range(m // (64 * groups)):
-        held = registers[row * sums : (row + 1) * sums]
-        for inner in range(k // 16):
-            places = [
-                _descriptor(p, start, row * groups * 8 * far[0] + inner * 2 * far[1], far)
-                for start, far, row in zip(starts, steps, (row, 0), strict=True)
-            ]
-            held = _product(p, f"m64n{n}k16.f32.{kind}.{kind}", held, places, across)
-        registers[row * sums : (row + 1) * sums] = held
-    p.call(f"{_WARPGROUP}.commit_group.sync.aligned", "void")
-    p.call(f"{_WARPGROUP}.wait_group.sync.aligned", "void", ("i64", "0"))
-    p.set(op.y, p.joined(registers, element(op.y.type), len(registers)))
-
-
-def _rows_further(p: Printer, start: str, units: int) -> str:
-    """Return where the rows of this thread's warpgroup begin, `units` further for each."""
-    thread = p.call(f"{_REGISTER}.tid.x", "i32")
-    group = p.emit(f"lshr i32 {thread}, {simt.WARPGROUP.bit_length() - 1}")
-    further = p.emit(f"mul i32 {group}, {units}")
-    return p.emit(f"add i64 {start}, {p.emit(f'zext i32 {further} to i64')}")
-
-
-def _shared_words(p: Printer, memory: Memory, at: SSAValue) -> str:
-    """Return the address of a place in shared memory, in units of 16 bytes, as 64 bits."""
-    pointer = f"ptr addrspace({SHARED}) {_place(p, memory, p.name(at))}"
-    address = p.emit(f"ptrtoint {pointer} to i32")
-    units = p.emit(f"lshr i32 {address}, 4")
-    return p.emit(f"zext i32 {units} to i64")
-
-
-def _descriptor(p: Printer, start: str, offset: int, steps: Sequence[int]) -> str:
-    """Return what says where an operand is: its start, and the distances along K and across."""
-    row, along = (2 * step // 16 for step in steps)
-    word = p.emit(f"add i64 {start}, {2 * offset // 16}")
-    word = p.emit(f"and i64 {word}, 16383")
-    return p.emit(f"or i64 {word}, {along << 16 | row << 32}")
-
-
-def _product(
-    p: Printer, form: str, held: Sequence[str], places: Sequence[str], across: Sequence[int]
-) -> list[str]:
-    count = len(held)
-    result = f"{{ {', '.join(['float'] * count)} }}"
-    names = ", ".join(f"${n}" for n in range(count))
-    text = (
-        (
-            f"wgmma.mma_async.sync.aligned.{form} {{{{{names}}}}}, ${2 * count}, ${2 * count + 1}, "
-            f"1, 1, 1, {across[0]}, {across[1]};"
-        )
-        .replace("{{", "{")
-        .replace("}}", "}")
-    )
-    constraints = ",".join(["=f"] * count + [str(n) for n in range(count)] + ["l", "l"])
-    given = ", ".join([*(f"float {each}" for each in held), *(f"i64 {each}" for each in places)])
-    found = p.emit(f'call {result} asm sideeffect "{text}", "{constraints}"({given}) #1')
-    return [p.emit(f"extractvalue {result} {found}, {n}") for n in range(count)]
 
 
 def _commit(p: Printer, op: simt.CommitOp) -> None:
@@ -329,25 +217,6 @@ def _commit(p: Printer, op: simt.CommitOp) -> None:
 
 def _wait(p: Printer, op: simt.WaitOp) -> None:
     p.call("llvm.nvvm.cp.async.wait.group", "void", ("i32", str(op.pending.value.data)))
-
-
-def _words(p: Printer, value: SSAValue, type: str) -> list[str]:
-    """Return the registers of a value in words of 32 bits."""
-    kind, count = element(value.type), count_of(value.type)
-    each = 32 // kind.bits
-    if type != "i32":
-        return [
-            p.emit(
-                f"shufflevector {p.typed(value)}, {kind.of(count)} poison, "
-                f"<{each} x i32> <{', '.join(f'i32 {n + r}' for r in range(each))}>"
-            )
-            for n in range(0, count, each)
-        ]
-    packed = p.emit(f"bitcast {p.typed(value)} to <{count // each} x i32>")
-    return [
-        p.emit(f"extractelement <{count // each} x i32> {packed}, i32 {n}")
-        for n in range(count // each)
-    ]
 
 
 def _splat(p: Printer, op: tile.SplatOp) -> None:
@@ -371,7 +240,7 @@ def _check(p: Printer, op: tile.CheckOp) -> None:
         p.emit(f"cmpxchg {place}, i32 0, i32 {number} monotonic monotonic")
         return ()
 
-    _when(p, failed, note, "", "")
+    when(p, failed, note, "", "")
 
 
 def _for(p: Printer, op: scf.ForOp) -> None:
@@ -436,12 +305,9 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.CommitOp: _commit,
     simt.CopyAsyncOp: _copy_async,
     simt.ExtentOp: _extent,
-    simt.FenceOp: _fence,
     simt.JoinOp: _join,
-    simt.LoadMatrixOp: _load_matrix,
     simt.LoadOp: _load,
     simt.MemoryOp: _memory,
-    simt.MultiplyAccumulateOp: _multiply,
     simt.PickOp: _pick,
     simt.ShuffleOp: _shuffle,
     simt.StoreOp: _store,
@@ -449,7 +315,6 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.ThreadIdOp: _thread_id,
     simt.UniformOp: _uniform,
     simt.WaitOp: _wait,
-    simt.WarpgroupMultiplyOp: _warpgroup_multiply,
     tile.CheckOp: _check,
     tile.ProgramIdOp: _program_id,
     tile.ReturnOp: _nothing,

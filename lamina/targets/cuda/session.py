@@ -13,7 +13,7 @@ import numpy as np
 from lamina.targets.base import Array
 from lamina.targets.cuda.branches import Work
 from lamina.targets.cuda.clock import Clock
-from lamina.targets.cuda.compiled_kernels import Launch, launch_of
+from lamina.targets.cuda.compiled_kernels import Launch, launch_of, maps_of
 from lamina.targets.cuda.device import CudaBuffer, CudaDevice
 from lamina.targets.cuda.graphs import Graph
 from lamina.targets.cuda.staging import Pinned
@@ -141,7 +141,8 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
         addresses = [places[base][0].address + places[base][1] + n for base, n in task.memrefs]
         failed = self._buffers[_RECEIVED].address
         kernel = self._kernels[task.kernel]
-        return launch_of(kernel, task.grid, addresses, task.words, failed)
+        maps = maps_of(self._device, kernel.facts, addresses, task.words)
+        return launch_of(kernel, task.grid, addresses, task.words, failed, maps)
 
     def _bringing(self, size: int) -> Work:
         """Return the work of copying the inputs, and of setting the error word to 0."""

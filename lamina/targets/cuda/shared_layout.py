@@ -14,7 +14,7 @@ SPACE: Final = 3
 """The address space of shared memory."""
 
 _ALIGNMENT: Final = 16
-"""Of each memory, in bytes: what one instruction loads or stores."""
+"""Of each memory, in bytes, unless it asks for more: what one instruction loads or stores."""
 
 _PIECE_ALIGNMENT: Final = 1024
 """Of what a launch gives, in bytes: more than any memory in it asks for."""
@@ -38,7 +38,8 @@ class SharedLayout:
         end = 0
         for op in kernel.body.walk():
             if isinstance(op, simt.MemoryOp):
-                starts[op.y] = -(-end // _ALIGNMENT) * _ALIGNMENT
+                alignment = _alignment(op.y)
+                starts[op.y] = -(-end // alignment) * alignment
                 end = starts[op.y] + op.size
         return SharedLayout(starts, end)
 
@@ -59,7 +60,7 @@ class SharedLayout:
         if self.given:
             return ""
         name, space = self.pointer(kernel, memory), f"internal addrspace({SPACE})"
-        return f"{name} = {space} global [{size} x {type}] undef, align {_ALIGNMENT}"
+        return f"{name} = {space} global [{size} x {type}] undef, align {_alignment(memory)}"
 
     def piece(self, kernel: str) -> list[str]:
         """Return the global of what the launch gives, if it gives anything."""
@@ -67,3 +68,9 @@ class SharedLayout:
             return []
         space = f"external addrspace({SPACE})"
         return [f'@"{kernel}$shared" = {space} global [0 x i8], align {_PIECE_ALIGNMENT}']
+
+
+def _alignment(memory: SSAValue) -> int:
+    op = memory.owner
+    asked = op.alignment if isinstance(op, simt.MemoryOp) else None
+    return _ALIGNMENT if asked is None else asked.value.data

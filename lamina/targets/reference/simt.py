@@ -17,7 +17,14 @@ from xdsl.ir import Operation
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import SUBGROUP, Fragments, Layout
 from lamina.dialects.tile import WORKERS
-from lamina.targets.reference import arith, math, numerics, scf
+from lamina.targets.reference import (
+    arith,
+    math,
+    numerics,
+    scf,
+    simt_mbarriers,
+    simt_warpgroups,
+)
 from lamina.targets.reference import tile as tiles
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
@@ -242,40 +249,6 @@ def _multiply(run: ThreadBlock, op: simt.MultiplyAccumulateOp, args: Args) -> tu
     return (flat.reshape(c.shape).astype(c.dtype),)
 
 
-def _multiply_together(run: ThreadBlock, op: simt.WarpgroupMultiplyOp, args: Args) -> tuple[Any]:
-    m, n, k = tile.values(op.sizes)
-    a, a_at, b, b_at, c = args
-    across = tile.values(op.across) or (0, 0)
-    left = _of_eight(run, op, a, a_at, (m, k), tile.values(op.a_steps), across[0])
-    right = _of_eight(run, op, b, b_at, (n, k), tile.values(op.b_steps), across[1])
-    layout = Fragments(m, n, k, 2, len(run.threads) // SUBGROUP, 1).sums()
-    table = layout.table(len(run.threads))
-    total = (left @ right.T).reshape(-1)[table] + c
-    return (total.astype(np.float32),)
-
-
-def _fence(run: ThreadBlock, op: simt.FenceOp, args: Args) -> tuple[()]:
-    return ()
-
-
-def _of_eight(
-    run: ThreadBlock,
-    op: simt.WarpgroupMultiplyOp,
-    memory: Any,
-    at: Any,
-    shape: tuple[int, int],
-    steps: Sequence[int],
-    across: int,
-) -> Array:
-    """Return a matrix that lies in matrices of 8 by 8, K along its rows; all threads read it."""
-    row, k = np.indices(shape)
-    inner = (k % 8 * 8 + row % 8) if across else (row % 8 * 8 + k % 8)
-    places = int(run.steady(op, at)) + row // 8 * steps[0] + k // 8 * steps[1] + inner
-    for thread in (0, len(run.threads) - 1):
-        run.touch(op, memory, places.reshape(-1), np.full(places.size, thread), "read")
-    return memory.elements[places].view(tiles.dtype_of(op.kind)).astype(np.float64)
-
-
 def _matrix(x: Array, layout: Layout, shape: tuple[int, int]) -> Array:
     """Return the matrix of each subgroup from its threads' registers, exact enough to add in."""
     wide = np.int64 if x.dtype.kind in "iu" else np.float64
@@ -326,9 +299,9 @@ MEANINGS: dict[type[Operation], Meaning] = cast(
         simt.CopyAsyncOp: _copy_async,
         simt.LoadMatrixOp: _load_matrix,
         simt.MultiplyAccumulateOp: _multiply,
-        simt.FenceOp: _fence,
         simt.WaitOp: _wait,
-        simt.WarpgroupMultiplyOp: _multiply_together,
+        **simt_mbarriers.MEANINGS,
+        **simt_warpgroups.MEANINGS,
         simt.ShuffleOp: _shuffle,
         simt.PickOp: _pick,
         simt.JoinOp: _join,

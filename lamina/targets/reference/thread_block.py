@@ -26,6 +26,10 @@ class ThreadBlock(Interpreter):
         self.interval = 0
         self.copies: list[list[Any]] = [[]]
         """Copies that have begun and are not there yet, by group; the last one is open."""
+        self.products: list[Any] = []
+        """Products of warpgroups that have begun and were not waited for."""
+        self.mbarriers: dict[tuple[int, int], Any] = {}
+        """Barriers that count bytes, by their memory and their number in it."""
         self._places: list[tuple[int, ...]] = []
 
     def run_at(self, place: tuple[int, ...], arguments: Sequence[Any]) -> None:
@@ -34,6 +38,7 @@ class ThreadBlock(Interpreter):
         self._places.append(place)
         self.interval += 1
         self.copies = [[]]
+        self.products, self.mbarriers = [], {}
         self.run_block(self.kernel.body.block, arguments)
 
     def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: str) -> None:
