@@ -55,6 +55,7 @@ from lamina.dialects.nn_index import (
     ScatterElementsOp,
     ScatterNdOp,
 )
+from lamina.dialects.nn_values import BindOp, ForeignOp
 from lamina.dialects.nn_windows import ConvOp, ConvTransposeOp, PoolOp
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import DimsAttr, extents, tensor
@@ -1207,6 +1208,7 @@ OPS: list[type[Operation]] = [
     AddOp,
     AndOp,
     AttentionOp,
+    BindOp,
     BroadcastOp,
     CallOp,
     CastOp,
@@ -1223,6 +1225,7 @@ OPS: list[type[Operation]] = [
     ExpOp,
     ExtentsOp,
     FloorOp,
+    ForeignOp,
     GatherElementsOp,
     GatherNdOp,
     GatherOp,

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     TensorType,
+    UnitAttr,
     i8,
 )
 from xdsl.ir import (
@@ -168,6 +169,9 @@ class ArenaOp(IRDLOperation):
 class ViewOp(IRDLOperation):
     """The same memory from byte `offset` on, under another type: an alias, never a copy.
 
+    With `assumed` all of it, by another spelling of its size: calls in which the two differ are
+    refused before.
+
     %b = plan.view %arena {offset = "2304*T"} : !plan.buffer<…> to !plan.buffer<…>
     """
 
@@ -175,14 +179,20 @@ class ViewOp(IRDLOperation):
 
     x = operand_def(BufferType)
     offset = prop_def(StringAttr)
+    assumed = opt_prop_def(UnitAttr)
     y = result_def(BufferType)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x attr-dict `:` type($x) `to` type($y)"
 
-    def __init__(self, x: SSAValue, offset: Dim, type: Attribute) -> None:
+    def __init__(self, x: SSAValue, offset: Dim, type: Attribute, *, assumed: bool = False) -> None:
         super().__init__(
-            operands=[x], properties={"offset": StringAttr(str(offset))}, result_types=[type]
+            operands=[x],
+            properties={
+                "offset": StringAttr(str(offset)),
+                "assumed": UnitAttr() if assumed else None,
+            },
+            result_types=[type],
         )
 
     def verify_(self) -> None:
@@ -277,33 +287,46 @@ class SwitchOp(IRDLOperation):
 
 @irdl_op_definition
 class BindOp(IRDLOperation):
-    """Make the integer in buffer `x` (one element) the value of `symbol`, and begin a phase.
+    """Make the integers in buffer `x` the values of `symbols`, and begin a phase.
 
-    `limit` is an upper bound over the symbols known so far; a value outside [0, limit] is an
-    error of the call.
+    A value below 0 is an error of the call, as is one for which the extents of a pair in `equal`
+    differ. The arena may grow here, and buffers whose extents have these symbols begin to be.
     """
 
     name = "plan.bind"
 
     x = operand_def(BufferType)
-    symbol = prop_def(StringAttr)
-    limit = prop_def(StringAttr)
+    symbols = prop_def(ArrayAttr[StringAttr])
+    equal = prop_def(ArrayAttr[ArrayAttr[StringAttr]])
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x attr-dict `:` type($x)"
 
+    def __init__(
+        self,
+        x: SSAValue,
+        symbols: ArrayAttr[StringAttr],
+        equal: ArrayAttr[ArrayAttr[StringAttr]],
+    ) -> None:
+        super().__init__(operands=[x], properties={"symbols": symbols, "equal": equal})
+
     def verify_(self) -> None:
-        """Check that `x` is one integer."""
+        """Check that there is an integer for each symbol."""
         kind = cast("BufferType", self.x.type)
-        require(product(extents(kind.tensor)) == 1, f"bind of {kind}: expected one element")
-        _extent(self.limit.data)
+        count = product(extents(kind.tensor))
+        require(count == len(self.symbols), f"bind of {kind} to {len(self.symbols)} symbols")
+        for pair in self.equal:
+            for extent in pair:
+                _extent(extent.data)
 
 
 @irdl_op_definition
 class HostOp(IRDLOperation):
     """Run group `callee` by its NumPy meaning: operands first, then its results' buffers.
 
-    Counted and named by whoever compiles: it is correct, and slow.
+    Counted and named by whoever compiles: it is correct, and slow. Where there are `binds`, the
+    results' shapes give those symbols their values, a phase begins as for `plan.bind`, and there
+    are no buffers of results: `plan.receive` follows.
     """
 
     name = "plan.host"
@@ -311,16 +334,25 @@ class HostOp(IRDLOperation):
     callee = prop_def(FlatSymbolRefAttrConstr)
     buffers = var_operand_def(BufferType)
     access = prop_def(ArrayAttr[StringAttr])
+    binds = opt_prop_def(ArrayAttr[StringAttr])
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$callee `(` $buffers `)` attr-dict `:` type($buffers)"
 
-    def __init__(self, callee: str, buffers: Sequence[SSAValue], access: Sequence[str]) -> None:
+    def __init__(
+        self,
+        callee: str,
+        buffers: Sequence[SSAValue],
+        access: Sequence[str],
+        binds: Sequence[str] = (),
+    ) -> None:
+        names = ArrayAttr([StringAttr(name) for name in binds])
         super().__init__(
             operands=[buffers],
             properties={
                 "callee": SymbolRefAttr(callee),
                 "access": ArrayAttr([StringAttr(a) for a in access]),
+                "binds": names if binds else None,
             },
         )
 
@@ -328,6 +360,23 @@ class HostOp(IRDLOperation):
         """Check the accesses."""
         require(len(self.access) == len(self.buffers), "one access a buffer")
         require(all(a.data in ACCESSES for a in self.access), f"access is one of {ACCESSES}")
+
+
+@irdl_op_definition
+class ReceiveOp(IRDLOperation):
+    """Put the results of the host call before, which has bound symbols, into buffers.
+
+    plan.receive %y : !plan.buffer<tensor<?xf32, #nn.dims<["n0"]>>>
+    """
+
+    name = "plan.receive"
+
+    buffers = var_operand_def(BufferType)
+
+    assembly_format = "$buffers attr-dict `:` type($buffers)"
+
+    def __init__(self, buffers: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[buffers])
 
 
 @irdl_op_definition
@@ -368,6 +417,7 @@ OPS: list[type[Operation]] = [
     CopyOp,
     HostOp,
     LaunchOp,
+    ReceiveOp,
     ReturnOp,
     SwitchOp,
     ViewOp,

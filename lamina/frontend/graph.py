@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from xdsl.dialects.builtin import (
     f16,
     f32,
     f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -28,12 +34,26 @@ from lamina.dialects import nn, quant
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.names import escape_name, hint_of
-from lamina.dialects.tensors import extents, tensor
+from lamina.dialects.tensors import extents, tensor, ui8, ui16, ui32, ui64
 from lamina.errors import UnsupportedError
 from lamina.frontend.model import Weight, Weights
 from lamina.frontend.shown import shown
 
-_FLOATS: dict[str, Attribute] = {"f64": f64, "f32": f32, "f16": f16, "bf16": bf16}
+_PLAIN: dict[str, Attribute] = {
+    "f64": f64,
+    "f32": f32,
+    "f16": f16,
+    "bf16": bf16,
+    "i64": i64,
+    "i32": i32,
+    "i16": i16,
+    "i8": i8,
+    "u64": ui64,
+    "u32": ui32,
+    "u16": ui16,
+    "u8": ui8,
+    "bool": i1,
+}
 _ACTIVATIONS: dict[str, Callable[[SSAValue], Operation]] = {
     "silu": nn.SiluOp,
     "gelu": nn.GeluOp,
@@ -73,6 +93,9 @@ class Graph:
         self._outputs, self._updated = _Role(), _Role()
         self._used: dict[str, SSAValue] = {}
         self._source = ArrayAttr([StringAttr("/")])
+        self._equal: dict[tuple[str, str], str] = {}
+        self.fresh_symbols = (f"n{i}" for i in count())
+        """Names of symbols for extents that values give."""
 
     @contextmanager
     def at(self, node: str) -> Generator[None]:
@@ -117,7 +140,7 @@ class Graph:
         self._updated.put(value, {"lamina.state": name})
 
     def weight(self, name: str, shape: tuple[int, ...]) -> SSAValue:
-        """Return the argument for a weight as it is stored, of plain floats or `quant.blocks`.
+        """Return the argument for a weight as it is stored, of plain numbers or `quant.blocks`.
 
         Raises `FormatError` if the file has no such tensor of that shape, `UnsupportedError` if
         its elements are not numbers that a graph can take.
@@ -187,6 +210,16 @@ class Graph:
         dense = DenseIntOrFPElementsAttr.from_list(type, values.ravel().tolist())
         return self.add(nn.ConstantOp(dense, type))
 
+    def assume(self, a: Dim, b: Dim) -> None:
+        """Have calls refused in which two extents differ; the refusal names the current node."""
+        node = self._source.data[0].data
+        self._equal.setdefault((str(a), str(b)), node)
+
+    @property
+    def assumed(self) -> tuple[tuple[Dim, Dim], ...]:
+        """The pairs of extents that were assumed to be equal."""
+        return tuple((Dim.of(a), Dim.of(b)) for a, b in self._equal)
+
     def finish(self, ignored: Callable[[str], bool] = lambda name: False) -> ModuleOp:
         """Return the module; warn of tensors that were not used unless they are `ignored`."""
         unused = [n for n in self.weights if n not in self._used and not ignored(n)]
@@ -211,6 +244,10 @@ class Graph:
             ),
             res_attrs=ArrayAttr([*self._outputs.attributes, *self._updated.attributes]),
         )
+        if self._equal:
+            rows = [[*pair, node] for pair, node in self._equal.items()]
+            texts = [ArrayAttr([StringAttr(text) for text in row]) for row in rows]
+            function.attributes["lamina.equal"] = ArrayAttr(texts)
         return ModuleOp([function])
 
     def _insert(self, type: Attribute, at: int, name: str) -> SSAValue:
@@ -219,11 +256,11 @@ class Graph:
         return value
 
     def _stored_type(self, weight: Weight) -> Attribute:
-        if weight.dtype in _FLOATS:
-            return tensor(_FLOATS[weight.dtype], weight.shape)
+        if weight.dtype in _PLAIN:
+            return tensor(_PLAIN[weight.dtype], weight.shape)
         if weight.dtype in _BLOCKS and len(weight.shape) == 2:
             return quant.BlocksType.of(weight.dtype, *weight.shape)
-        known = ", ".join((*_FLOATS, *_BLOCKS))
+        known = ", ".join((*_PLAIN, *_BLOCKS))
         raise UnsupportedError(
             f"{self.weights.where}: tensor {weight.name!r}: type {weight.dtype} of shape "
             f"{weight.shape} is not supported: a graph takes {known} (blocks as matrices only)"

@@ -184,7 +184,7 @@ class Model:
 
     `graph` is the module, or makes it when it is first asked for. `tokenizer` and `config` are
     None where the file has none; `source` and `format` say where the model was read from, if from
-    anywhere.
+    anywhere. `stamp` tells the file's graph from every other, where its header does not.
     """
 
     graph: "ModuleOp | Callable[[], ModuleOp]"
@@ -193,6 +193,7 @@ class Model:
     config: ModelConfig | None = None
     source: Path | None = None
     format: str = ""
+    stamp: bytes = field(default=b"", repr=False)
 
     @cached_property
     def module(self) -> "ModuleOp":
@@ -210,4 +211,4 @@ class Model:
             return None
         metadata = list(self.config.metadata) if self.config else []
         stored = [(w.name, w.dtype, w.shape, _digest(w)) for w in self.weights.values()]
-        return repr((self.format, self.config, sorted(metadata), stored)).encode()
+        return repr((self.format, self.config, sorted(metadata), stored, self.stamp)).encode()

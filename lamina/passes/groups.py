@@ -241,7 +241,7 @@ class Wiring:
             not isinstance(x.owner, Operation) or x.owner.is_before_in_block(self.first)
             for x in late
         )
-        return self.first if early else None
+        return self.first if early and not _binds_between(self.first, self.second) else None
 
     def key(self, a: nn.GroupOp, b: nn.GroupOp) -> Key:
         """Return what the merged group is made of."""
@@ -302,6 +302,15 @@ def before_reshapes(value: SSAValue) -> SSAValue:
     return value
 
 
+def is_assumed(value: SSAValue) -> bool:
+    """Whether any of the reshapes that gave a value takes its number of elements on trust."""
+    while isinstance(value.owner, nn.ReshapeOp):
+        if value.owner.assumed is not None:
+            return True
+        value = value.owner.x
+    return False
+
+
 def comes_from(value: SSAValue, call: nn.CallOp) -> bool:
     """Whether a value is a result of `call`, or a reshape of one."""
     return reshapes_to(value, set(call.ys)) is not None
@@ -336,6 +345,16 @@ def _stem(a: nn.GroupOp, b: nn.GroupOp) -> str:
     return (
         name if len(name) <= LONGEST_NAME else f"fused_{group_anchor([*body_ops(a), *body_ops(b)])}"
     )
+
+
+def _binds_between(first: nn.CallOp, second: nn.CallOp) -> bool:
+    """Whether symbols are bound between two calls, so that types of the second may name them."""
+    op = first.next_op
+    while op is not None and op is not second:
+        if isinstance(op, nn.BindOp):
+            return True
+        op = op.next_op
+    return False
 
 
 def _in_block(op: Operation, beside: Operation) -> Operation:

@@ -26,12 +26,13 @@ from lamina.dialects.plan import (
     CopyOp,
     HostOp,
     LaunchOp,
+    ReceiveOp,
     SwitchOp,
     ViewOp,
 )
 from lamina.dialects.tile import AnyKernelOp, pairs, values
 
-STEPS = (LaunchOp, HostOp, CopyOp, BindOp)
+STEPS = (LaunchOp, HostOp, CopyOp, BindOp, ReceiveOp)
 """What touches buffers: each is one position."""
 
 Steps = list["int | Switch"]
@@ -89,7 +90,9 @@ class _Walk:
             elif isinstance(op, STEPS):
                 found.append(len(self.events))
                 self.events.append(self._event(op))
-            self.phase += isinstance(op, BindOp)
+            self.phase += isinstance(op, BindOp) or (
+                isinstance(op, HostOp) and op.binds is not None
+            )
         return found
 
     def _event(self, op: Operation) -> _Event:

@@ -14,11 +14,12 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn, plan, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.errors import LoweringError
 from lamina.passes.decompose_composites import decompose_in
 from lamina.passes.functions import argument_attributes, find_function, result_attributes
-from lamina.passes.groups import Groups, before_reshapes
+from lamina.passes.groups import Groups, before_reshapes, is_assumed
 from lamina.passes.hosted_groups import check_fallback, say_hosted
 from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
@@ -104,12 +105,14 @@ class _Forward:
     def __init__(self, function: FuncOp, kernels: dict[str, _Kernel]) -> None:
         self.function, self.kernels = function, kernels
         self.buffers: dict[SSAValue, SSAValue] = {}
+        self.symbols: set[str] = set()
 
     def lower(self) -> None:
         """Replace the function by one on buffers."""
         old = self.function
         block, attributes = Block(), list[DictionaryAttr]()
         for arg, named in argument_attributes(old):
+            self.symbols |= symbols_of(arg.type)
             self.buffers[arg] = self._argument(block, arg.type, arg.name_hint)
             attributes.append(named)
         end = old.body.block.last_op
@@ -156,6 +159,8 @@ class _Forward:
                     self._call(op, new)
                 case nn.SwitchOp():
                     self._switch(op, new)
+                case nn.BindOp():
+                    self._bind(op, new)
                 case _:
                     raise LoweringError(f"{op.name} is in no group: outline-groups comes first")
 
@@ -164,13 +169,16 @@ class _Forward:
         self.buffers[value] = buffer
         source = before_reshapes(value)
         if source is not value:
-            view = plan.ViewOp(buffer, Dim.of(0), buffer_type(source.type))
+            assumed = is_assumed(value)
+            view = plan.ViewOp(buffer, Dim.of(0), buffer_type(source.type), assumed=assumed)
             block.add_op(view)
             self.buffers[source] = view.y
 
     def _view(self, op: nn.ReshapeOp, block: Block) -> None:
         if op.y not in self.buffers:
-            view = plan.ViewOp(self.buffers[op.x], Dim.of(0), buffer_type(op.y.type))
+            assumed = op.assumed is not None
+            kind = buffer_type(op.y.type)
+            view = plan.ViewOp(self.buffers[op.x], Dim.of(0), kind, assumed=assumed)
             block.add_op(view)
             view.y.name_hint = op.y.name_hint
             self.buffers[op.y] = view.y
@@ -179,6 +187,10 @@ class _Forward:
         name = op.callee.root_reference.data
         pools = [x for x in op.xs if isinstance(x.type, PagesType)]
         outs: list[SSAValue] = []
+        binds = self._bound_by(op)
+        if binds:
+            buffers = [self.buffers[x] for x in op.xs]
+            self._add(plan.HostOp(name, buffers, ["read"] * len(buffers), binds), op, block)
         for y in op.ys:
             if isinstance(y.type, PagesType):
                 self.buffers[y] = self.buffers[_pool(y, pools)]
@@ -189,16 +201,32 @@ class _Forward:
                 alloc.y.name_hint = y.name_hint
                 self.buffers[y] = alloc.y
             outs.append(self.buffers[y])
+        if binds:
+            self._add(plan.ReceiveOp(outs), op, block)
+            return
         buffers = [*(self.buffers[x] for x in op.xs), *outs]
         kernel = self.kernels.get(name)
         if kernel is None:
             access = ["read"] * len(op.xs) + ["write"] * len(outs)
-            new: Operation = plan.HostOp(name, buffers, access)
+            self._add(plan.HostOp(name, buffers, access), op, block)
         else:
             call = plan.CallOp(kernel.name, buffers, kernel.symbols)
-            new = plan.LaunchOp(Region(Block([call])))
-        inherit_source([new], [op])
+            self._add(plan.LaunchOp(Region(Block([call]))), op, block)
+
+    def _bound_by(self, op: nn.CallOp) -> list[str]:
+        """Return the symbols of results' extents that nothing bound before."""
+        found = set[str]().union(*(symbols_of(y.type) for y in op.ys))
+        new = sorted(found - self.symbols)
+        self.symbols |= found
+        return new
+
+    def _add(self, new: Operation, old: Operation, block: Block) -> None:
+        inherit_source([new], [old])
         block.add_op(new)
+
+    def _bind(self, op: nn.BindOp, block: Block) -> None:
+        self.symbols |= {name.data for name in op.symbols}
+        self._add(plan.BindOp(self.buffers[op.x], op.symbols, op.equal), op, block)
 
     def _switch(self, op: nn.SwitchOp, block: Block) -> None:
         outputs: list[SSAValue | None] = []
@@ -222,6 +250,12 @@ class _Forward:
         for y, inner_value in zip(op.ys, first.operands, strict=True):
             if isinstance(y.type, PagesType):
                 self.buffers[y] = self.buffers[inner_value]
+
+
+def symbols_of(type: Attribute) -> set[str]:
+    """Return the symbols that the extents of a tensor or a page pool name."""
+    tensor = type.storage if isinstance(type, PagesType) else type
+    return {name for extent in extents(tensor) for name in extent.symbols}
 
 
 def _pool(result: SSAValue, pools: list[SSAValue]) -> SSAValue:

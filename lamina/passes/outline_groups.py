@@ -17,7 +17,13 @@ from lamina.passes.groups import Groups, body_ops, calls_in, users
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.rewriting import erase_unused
 
-FREE: tuple[type[Operation], ...] = (nn.ReshapeOp, nn.CallOp, nn.SwitchOp, ReturnOp)
+FREE: tuple[type[Operation], ...] = (
+    nn.ReshapeOp,
+    nn.CallOp,
+    nn.SwitchOp,
+    nn.BindOp,
+    ReturnOp,
+)
 """Operations of `@forward` that need no kernel."""
 
 

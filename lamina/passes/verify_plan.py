@@ -31,6 +31,7 @@ from lamina.dialects.plan import (
     CopyOp,
     HostOp,
     LaunchOp,
+    ReceiveOp,
     ReturnOp,
     SwitchOp,
     ViewOp,
@@ -195,7 +196,7 @@ class _Proof:
                 contents = _Contents.meet(
                     [self._follow(branch.block, contents.copy()) for branch in op.branches]
                 )
-            elif isinstance(op, LaunchOp | HostOp | CopyOp | BindOp):
+            elif isinstance(op, LaunchOp | HostOp | CopyOp | BindOp | ReceiveOp):
                 self._step(op, contents)
             elif not isinstance(op, ReturnOp):
                 raise self._error(f"{op.name} is no operation of a plan")
@@ -208,6 +209,10 @@ class _Proof:
         whole, size = self.places[op.x], _bytes(op.y)
         offset = Dim.of(op.offset.data)
         arena = isinstance(op.x.owner, ArenaOp)
+        if op.assumed is not None:
+            # Calls in which the two sizes differ are refused before anything runs.
+            self.places[op.y] = whole
+            return
         if not (proves_at_most(Dim.of(0), offset) and proves_at_most(offset + size, _bytes(op.x))):
             raise self._error(
                 f"cannot prove that {_named(op.y)}, {size} bytes at {offset}, "
@@ -221,7 +226,9 @@ class _Proof:
         root = op.y if arena else whole.root
         self.places[op.y] = _Place(root, whole.base, start, start + size)
 
-    def _step(self, op: LaunchOp | HostOp | CopyOp | BindOp, contents: _Contents) -> None:
+    def _step(
+        self, op: LaunchOp | HostOp | CopyOp | BindOp | ReceiveOp, contents: _Contents
+    ) -> None:
         calls = op.calls if isinstance(op, LaunchOp) else (op,)
         touched = [self._touches(call) for call in calls]
         for call, touches in zip(calls, touched, strict=True):
@@ -267,6 +274,8 @@ class _Proof:
             return f"@{name}", [each.data for each in self.kernels[name].access]
         if isinstance(op, HostOp):
             return f"@{op.callee.string_value()}", [each.data for each in op.access]
+        if isinstance(op, ReceiveOp):
+            return op.name, ["write"] * len(op.buffers)
         return op.name, ["read", "write"] if isinstance(op, CopyOp) else ["read"]
 
     def _in_place(self, op: Operation) -> frozenset[tuple[int, int]]:

@@ -39,6 +39,7 @@ MEANINGS: tuple[str, ...] = (
     "lamina.targets.reference.tile:MEANINGS",
     "lamina.targets.reference.simt:MEANINGS",
     "lamina.targets.reference.plan:MEANINGS",
+    "lamina.foreign_nodes:MEANINGS",
 )
 
 DECOMPOSITIONS: tuple[str, ...] = ("lamina.passes.decompose_composites:DECOMPOSITIONS",)
@@ -53,11 +54,11 @@ PASSES: tuple[str, ...] = (
     "choose-splits",
     "choose-variants",
     "decompose-composites",
-    "decompose-math",
     "decompose-convolutions",
+    "decompose-math",
     "fold-duplicates",
-    "fuse-attention",
     "fold-positions",
+    "fuse-attention",
     "fuse-elementwise",
     "fuse-epilogues",
     "fuse-gate-up",
@@ -89,6 +90,8 @@ FRONTENDS: Mapping[str, str] = {
     "gguf": "lamina.frontend.readers:GgufFrontend",
     "huggingface": "lamina.frontend.readers:HuggingFaceFrontend",
 }
+
+ONNX = "lamina.frontend.onnx.frontend:OnnxFrontend"
 
 SETTINGS: tuple[str, ...] = ("lamina.frontend.settings:SETTINGS",)
 
@@ -144,7 +147,7 @@ def register_targets() -> Mapping[str, Callable[[], type[Target]]]:
 @hookimpl
 def register_frontends() -> Mapping[str, Callable[[], Any]]:
     """The readers of model files."""
-    return {name: _frontend(where) for name, where in FRONTENDS.items()}
+    return {**{name: _frontend(where) for name, where in FRONTENDS.items()}, "onnx": _onnx}
 
 
 @hookimpl
@@ -170,6 +173,10 @@ def _frontend(where: str) -> Callable[[], Any]:
         return lazy(where)()(manager.converters(), manager.settings())
 
     return make
+
+
+def _onnx() -> Any:
+    return lazy(ONNX)()()
 
 
 def _merged(tables: tuple[str, ...]) -> Mapping[Any, Any]:

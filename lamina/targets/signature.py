@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from lamina.dialects.cache import AttentionOp, PagesType
 from lamina.dialects.names import unescape_name
@@ -110,3 +110,11 @@ def _facts(function: FuncOp) -> dict[str, int]:
         if isinstance(value, IntegerAttr):
             facts[fact] = cast("IntegerAttr[Any]", value).value.data
     return facts
+
+
+def source_of(op: Operation) -> str:
+    """Return the source nodes of an operation, as a text."""
+    names = op.attributes.get("lamina.src")
+    if not isinstance(names, ArrayAttr):
+        return op.name
+    return ", ".join(n.data for n in cast("ArrayAttr[StringAttr]", names))

@@ -104,17 +104,21 @@ def test_a_switch_runs_one_branch() -> None:
 
 @pytest.mark.parametrize(("count", "expected"), [(2, [2, 4]), (6, 2 * X)])
 def test_a_bound_symbol_is_an_extent_from_then_on(count: int, expected: Any) -> None:
-    body = f'plan.bind %n {{symbol = "N", limit = "T"}} : {ONE}\n {launch("x", "y", "min(4, N)")}'
+    body = f'plan.bind %n {{symbols = ["N"], equal = []}} : {ONE}\n {launch("x", "y", "min(4, N)")}'
     run = plan(body, f', %n: {ONE} {{lamina.input = "n"}}')
     found = run(X, np.array([count], np.int32))["y"]
     np.testing.assert_array_equal(found[: min(count, 4)], expected[: min(count, 4)])
 
 
-def test_a_bound_symbol_beyond_its_limit_is_an_error_of_the_call() -> None:
-    body = f'plan.bind %n {{symbol = "N", limit = "T"}} : {ONE}'
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(-1, "an extent is -1, expected at least 0"), (5, "2\\*N is 10, expected T, which is 6")],
+)
+def test_a_bound_symbol_that_cannot_be_is_an_error_of_the_call(count: int, message: str) -> None:
+    body = f'plan.bind %n {{symbols = ["N"], equal = [["2*N", "T"]]}} : {ONE}'
     run = plan(body, f', %n: {ONE} {{lamina.input = "n"}}')
-    with pytest.raises(InputError, match="the extent N is 7, expected 0 to 6"):
-        run(X, np.array([7], np.int32))
+    with pytest.raises(InputError, match=message):
+        run(X, np.array([count], np.int32))
 
 
 def test_a_host_call_runs_a_group() -> None:

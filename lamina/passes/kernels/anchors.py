@@ -47,12 +47,13 @@ ENDING = (
 
 
 ANCHORS: dict[type[Operation], str] = {
+    nn.ForeignOp: "foreign",
     cache.AttentionOp: "attention",
     cache.MergeOp: "merge",
     cache.PartialAttentionOp: "partial_attention",
-    nn.ScanOp: "scan",
     nn.ConvOp: "conv",
     nn.PoolOp: "pool",
+    nn.ScanOp: "scan",
     nn.ScatterElementsOp: "scatter",
     nn.ScatterNdOp: "scatter",
     nn.SortOp: "sort",
@@ -145,9 +146,9 @@ def _grain(op: Operation) -> Grain:
         return Grain(1, piece_of(op))
     if isinstance(op, cache.MergeOp):
         return Grain(1, merged_heads(op) * extents(op.y.type)[2].evaluate({}))
-    shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
     if isinstance(op, nn.ConvOp | nn.PoolOp):
         return Grain(1, 1)
+    shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
     widest = COLUMNS if anchor == "dot" else WIDEST
     return Grain(len(shape) - 1, chunk_of(shape[-1], widest)) if shape else Grain(0, 1)
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
 from lamina.errors import InputError
-from lamina.targets.base import Executable, Signature, bind, by_name, input_array, state_array
+from lamina.targets.base import (
+    Binding,
+    Executable,
+    Signature,
+    bind,
+    by_name,
+    input_array,
+    state_array,
+)
 from lamina.targets.cpu.crew import Crew
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.step import Step, Tables
@@ -107,6 +116,11 @@ class CpuExecutable(Executable):
         return step
 
     @property
+    def tables(self) -> Tables:
+        """The plan, laid out for steps."""
+        return self._tables
+
+    @property
     def hosts(self) -> tuple[HostRun, ...]:
         """The plan's host calls."""
         return self._hosts
@@ -133,6 +147,8 @@ class CpuSession:
         self._output_rooms = [Arena() for _ in self._signature.outputs]
         self._inputs = [room.block for room in self._input_rooms]
         self._outputs: dict[str, Array] = {}
+        self._late: dict[int, tuple[frozenset[int], Callable[[], None]]] = {}
+        self._step.grown = self._make_late_outputs
         self._shapes: object = None
         self._solved: dict[object, Solved] = {}
         self._dtypes = [element_dtype(each.dtype) for each in self._signature.inputs]
@@ -169,8 +185,8 @@ class CpuSession:
         if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
             self._prepare(arrays, tuple(shapes), fresh=fresh)
             self._shapes = shapes
-        elif fresh:
-            self._make_outputs(fresh=True)
+        elif fresh or self._executable.tables.bound:
+            self._make_outputs(fresh=fresh)
         for place, array in zip(self._inputs, arrays, strict=True):
             place[...] = array
         for array, staged in self._staged:
@@ -185,7 +201,7 @@ class CpuSession:
             self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
-        return dict(self._outputs)
+        return {each.name: self._outputs[each.name] for each in self._signature.outputs}
 
     def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
         bindings = self._signature.inputs
@@ -233,9 +249,25 @@ class CpuSession:
     def _make_outputs(self, *, fresh: bool) -> None:
         plan, signature = self._executable.plan, self._signature
         first = len(signature.inputs) + len(signature.states) + len(plan.packed)
-        self._outputs = {}
+        self._outputs, self._late = {}, {}
         for n, (binding, dims) in enumerate(zip(signature.outputs, plan.outputs, strict=True)):
-            shape, dtype = self._step.extents(dims), element_dtype(binding.dtype)
-            array = empty(shape, dtype) if fresh else self._output_rooms[n].array(shape, dtype)
-            self._step.place(first + n, array.ctypes.data)
-            self._outputs[binding.name] = array
+            make = partial(self._make_output, n, first + n, dims, binding, fresh=fresh)
+            if waiting := self._executable.tables.bound_for(dims):
+                self._late[n] = (waiting, make)
+            else:
+                make()
+
+    def _make_late_outputs(self) -> None:
+        """Make the outputs whose extents are known by now."""
+        for n, (waiting, make) in list(self._late.items()):
+            if waiting <= self._step.bound:
+                make()
+                del self._late[n]
+
+    def _make_output(
+        self, n: int, place: int, dims: Sequence[int], binding: Binding, *, fresh: bool
+    ) -> None:
+        shape, dtype = self._step.extents(dims), element_dtype(binding.dtype)
+        array = empty(shape, dtype) if fresh else self._output_rooms[n].array(shape, dtype)
+        self._step.place(place, array.ctypes.data)
+        self._outputs[binding.name] = array

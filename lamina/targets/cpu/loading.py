@@ -80,9 +80,22 @@ def _hosts(plan: Plan, text: bytes) -> list[HostRun]:
 def _host(plan: Plan, call: HostCall, function: HostFunction) -> HostRun:
     def run(step: Step) -> None:
         symbols = {name: int(step.values[value]) for name, value in plan.symbols}
-        function(symbols, [_array(step, buffer) for buffer in call.buffers])
+        results = function(symbols, [_array(step, buffer) for buffer in call.buffers])
+        if call.binds:
+            step.received = results
+            shapes = [(value, results[i].shape[axis]) for value, i, axis in call.binds]
+            step.grow(shapes, call)
 
-    return run
+    def bind(step: Step) -> None:
+        numbers = _array(step, call.buffers[0]).reshape(-1)
+        step.grow([(value, int(numbers[i])) for value, _, i in call.binds], call)
+
+    def receive(step: Step) -> None:
+        for buffer, result in zip(call.buffers, step.received, strict=True):
+            _array(step, buffer)[...] = result
+        step.received = ()
+
+    return {"run": run, "bind": bind, "receive": receive}[call.kind]
 
 
 def _array(step: Step, buffer: HostBuffer) -> Array:

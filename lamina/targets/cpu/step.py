@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from lamina.errors import InputError
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.runtime import native_runtime
 from lamina.targets.cpu.trace import Trace
 from lamina.targets.memory import ALIGNMENT, Arena, Array, allocate
+from lamina.targets.plans.expressions import fits_64_bits
 from lamina.targets.plans.plan_tables import (
     ARENA,
     ARGUMENT,
@@ -21,6 +23,7 @@ from lamina.targets.plans.plan_tables import (
     FIRST_ARRAY,
     HOST_CALL,
     RECORD,
+    HostCall,
     Plan,
     table,
 )
@@ -77,6 +80,13 @@ class Tables:
         self.initial = np.zeros(plan.values, np.int64)
         for number, value in plan.constants:
             self.initial[value] = number
+        self.bound = frozenset(bind[0] for host in plan.hosts for bind in host.binds)
+        """The symbols that host calls bind, as values."""
+        self._needs = _bound_symbols(plan, self.bound)
+
+    def bound_for(self, values: Sequence[int]) -> frozenset[int]:
+        """Return the symbols bound by host calls that any of `values` depends on."""
+        return frozenset[int]().union(*(self._needs.get(value, ()) for value in values))
 
 
 class Step:
@@ -103,6 +113,12 @@ class Step:
         self._fields = self._lay_out()
         self.address = ctypes.addressof(self._fields)
         self._room = 0
+        self.received: Sequence[Array] = ()
+        """Results of a host call that are not put where they belong yet."""
+        self.bound = set[int]()
+        """The symbols that host calls of this run have bound so far."""
+        self.grown: Callable[[], None] = _nothing
+        """Called when a host call has bound symbols."""
         self._employ(workers)
 
     def employ(self, workers: int) -> None:
@@ -119,6 +135,29 @@ class Step:
         self.arena.reserve(int(self.values[self._tables.plan.arena]))
         self._bases[ARENA] = self.arena.address
 
+    def grow(self, symbols: Sequence[tuple[int, int]], call: HostCall) -> None:
+        """Set symbols in the middle of a run; what the arena holds stays.
+
+        Raises InputError naming the node where a number cannot be an extent.
+        """
+        if below := [number for _, number in symbols if number < 0]:
+            raise InputError(f"{call.node}: an extent is {below[0]}, expected at least 0")
+        known = {value: int(self.values[value]) for _, value in self._tables.plan.symbols}
+        if not fits_64_bits(self._tables.plan, (known | dict(symbols)).items()):
+            raise InputError(f"{call.node}: there is no memory for extents of {symbols[0][1]}")
+        for value, number in symbols:
+            self.values[value] = number
+            self.bound.add(value)
+        self._runtime.evaluate(self.address)
+        for a, b in call.equal:
+            if self.values[a] != self.values[b]:
+                sizes = f"{self.values[a]} elements, expected {self.values[b]}"
+                raise InputError(f"{call.node}: a shape has {sizes}")
+        self._calls = []
+        self.arena.reserve(int(self.values[self._tables.plan.arena]), keep=True)
+        self._bases[ARENA] = self.arena.address
+        self.grown()
+
     def place(self, array: int, address: int) -> None:
         """Say where an array of the call begins; arrays count from 0."""
         self._bases[FIRST_ARRAY + array] = address
@@ -133,6 +172,7 @@ class Step:
         """Run to the end, noted in `timeline`; return the node of a check that failed, if any."""
         if timeline is not None:
             return self._traced(hosts, timeline)
+        self.bound.clear()
         # Python looks for signals in the main thread only.
         watched = threading.get_ident() == threading.main_thread().ident
         self._fields.poll_interval = _POLL_NS if watched else 0
@@ -197,6 +237,20 @@ class Step:
             words = area[:ALIGNMENT].view(np.int64)
             words[_SCRATCH_WORD] = _address(area) + self._scratch_at
             words[_ERROR_WORD] = error
+
+
+def _bound_symbols(plan: Plan, bound: frozenset[int]) -> dict[int, frozenset[int]]:
+    """Return, for each value that depends on some of the `bound` symbols, which ones."""
+    needs = {value: frozenset([value]) for value in bound}
+    for _, a, b, value in plan.expressions if bound else ():
+        found = needs.get(a, frozenset[int]()) | needs.get(b, frozenset[int]())
+        if found:
+            needs[value] = found
+    return needs
+
+
+def _nothing() -> None:
+    pass
 
 
 def _address(array: np.ndarray[Any, Any]) -> int:

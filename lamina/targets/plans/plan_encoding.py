@@ -35,12 +35,12 @@ from lamina.targets.plans.plan_tables import (
     Plan,
     Stored,
 )
-from lamina.targets.signature import arguments_of, forward_of
+from lamina.targets.signature import arguments_of, forward_of, source_of
 
 ROLES = ("input", "state", "packed", "output")
 """The arguments of `@forward`: `lamina.<role>` names each."""
 
-PLAN_OPS = frozenset(
+_COMMON_OPS = frozenset(
     op.name
     for op in (
         plan.ArenaOp,
@@ -52,9 +52,11 @@ PLAN_OPS = frozenset(
         plan.ViewOp,
     )
 )
-"""The operations that every plan may hold."""
 
-DEVICE_PLAN_OPS = PLAN_OPS | {plan.CopyOp.name}
+PLAN_OPS = _COMMON_OPS | {plan.BindOp.name, plan.ReceiveOp.name}
+"""The operations that the plan of a CPU may hold."""
+
+DEVICE_PLAN_OPS = _COMMON_OPS | {plan.CopyOp.name}
 """The operations that the plan of a device with memory of its own may hold."""
 
 _GRID = 3
@@ -100,6 +102,7 @@ class _Encoder:
         self._words: list[tuple[int, int]] = []
         self._hosts: list[HostCall] = []
         self._copies: list[tuple[int, ...]] = []
+        self._bound = set[str]()
         self._launches = 0
         self._arenas = {ARENA: Dim.of(0), HOST: Dim.of(0)}
         self._pending = Hazards()
@@ -114,6 +117,8 @@ class _Encoder:
             plan.LaunchOp: self._launch,
             plan.SwitchOp: self._switch,
             plan.HostOp: self._host,
+            plan.BindOp: self._bind,
+            plan.ReceiveOp: self._receive,
             plan.CopyOp: self._copy,
             plan.ReturnOp: lambda op: None,
         }
@@ -165,7 +170,7 @@ class _Encoder:
         )
 
     def _check_symbols(self) -> None:
-        bound: set[str] = {WORKERS}
+        bound = {WORKERS, *self._bound}
         for role, _, kind in self._arguments:
             if role in ("input", "state"):
                 bound |= {name for dim in extents(kind.tensor) for name in dim.symbols}
@@ -265,8 +270,43 @@ class _Encoder:
             self._host_buffer(buffer, access.data)
             for buffer, access in zip(op.buffers, op.access, strict=True)
         ]
+        binds = tuple(self._shape_bind(op, name.data) for name in op.binds or ())
+        node = source_of(op)
+        self._hosted(HostCall(op.callee.string_value(), tuple(buffers), binds=binds, node=node))
+
+    def _shape_bind(self, op: plan.HostOp, name: str) -> tuple[int, int, int]:
+        """Return where the results of a host call show the value of a symbol."""
+        after = op.next_op
+        while after is not None and not isinstance(after, plan.ReceiveOp):
+            after = after.next_op
+        kinds = [_tensor(buffer.type) for buffer in after.buffers] if after is not None else []
+        for i, kind in enumerate(kinds):
+            if Dim.symbol(name) in extents(kind):
+                return (*self._new_symbol(name), i, extents(kind).index(Dim.symbol(name)))
+        raise LoweringError(f"{op.name} of @{op.callee.string_value()} does not give {name!r}")
+
+    def _new_symbol(self, name: str) -> tuple[int]:
+        self._bound.add(name)
+        return (self._expressions.value(Dim.symbol(name)),)
+
+    def _bind(self, op: plan.BindOp) -> None:
+        self._barrier()
+        equal = tuple(
+            (self._expressions.value(parse_dim(a.data)), self._expressions.value(parse_dim(b.data)))
+            for a, b in op.equal
+        )
+        buffers = (self._host_buffer(op.x, "read"),)
+        binds = tuple((*self._new_symbol(name.data), 0, i) for i, name in enumerate(op.symbols))
+        self._hosted(HostCall("", buffers, "bind", binds, equal, source_of(op)))
+
+    def _receive(self, op: plan.ReceiveOp) -> None:
+        self._barrier()
+        buffers = tuple(self._host_buffer(buffer, "write") for buffer in op.buffers)
+        self._hosted(HostCall("", buffers, "receive", node=source_of(op)))
+
+    def _hosted(self, call: HostCall) -> None:
         self._records.append([HOST_CALL, len(self._hosts)])
-        self._hosts.append(HostCall(op.callee.string_value(), tuple(buffers)))
+        self._hosts.append(call)
         self._barrier()
 
     def _copy(self, op: plan.CopyOp) -> None:

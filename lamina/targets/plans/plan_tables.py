@@ -34,7 +34,7 @@ RECORD, CALL, ARGUMENT, EXPRESSION, COUNTS, COPIED = 6, 6, 2, 4, 3, 5
 UNSAID: Final = -1
 """In place of the value of a count that nothing says."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 
 _TABLES: Final = (
     *("symbols", "constants", "expressions", "records"),
@@ -66,10 +66,20 @@ class HostBuffer:
 
 @dataclass(frozen=True)
 class HostCall:
-    """A group that runs by its NumPy meaning."""
+    """What the caller itself does between launches.
+
+    A group that runs by its NumPy meaning; with `binds`, (value, result, axis), its results' shapes
+    give symbols their numbers, and the host call after, a `receive`, is given the results'
+    buffers. Or a `bind`, (value, 0, element), of the integers in its buffer; `equal` are pairs of
+    values that must be equal then. `node` is what is named if something is not as it must be.
+    """
 
     name: str
     buffers: tuple[HostBuffer, ...]
+    kind: str = "run"
+    binds: tuple[tuple[int, int, int], ...] = ()
+    equal: tuple[tuple[int, int], ...] = ()
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,9 @@ def _host(fields: dict[str, Any]) -> HostCall:
     for each in fields["buffers"]:
         dims = tuple(each.pop("dims"))
         buffers.append(HostBuffer(dims=dims, **each))
-    return HostCall(fields["name"], tuple(buffers))
+    binds = tuple((value, array, axis) for value, array, axis in fields["binds"])
+    equal = tuple((a, b) for a, b in fields["equal"])
+    return HostCall(fields["name"], tuple(buffers), fields["kind"], binds, equal, fields["node"])
 
 
 def _fault(plan: Plan) -> str | None:
@@ -167,6 +179,8 @@ def _fault(plan: Plan) -> str | None:
     known = [value for _, value in (*plan.symbols, *plan.constants)]
     sizes = [plan.arena, plan.host_arena, *(value for row in plan.outputs for value in row)]
     hosted = [value for host in plan.hosts for b in host.buffers for value in (b.offset, *b.dims)]
+    hosted += [bind[0] for host in plan.hosts for bind in host.binds]
+    hosted += [value for host in plan.hosts for pair in host.equal for value in pair]
     checks = (
         ("expressions", expressions[:, 0], len(OPERATIONS)),
         ("expressions", expressions[:, 1:], values),

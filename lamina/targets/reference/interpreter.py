@@ -78,7 +78,9 @@ class Interpreter:
 
     `extents` are the values of the symbols that types name. `place` is the grid coordinates of
     the kernel's program that runs; `failed` is the node of the first check that did not hold.
-    `rooms` has memory for results that a caller wants somewhere; see `room`.
+    `rooms` has memory for results that a caller wants somewhere; see `room`. `received` are the
+    results of a host call until they are put where they belong. `late` makes values of `@forward`'s
+    arguments whose extents no input gives, once all are known.
     """
 
     def __init__(self, program: Program, extents: Mapping[str, int] | None = None) -> None:
@@ -87,6 +89,8 @@ class Interpreter:
         self.place: tuple[int, ...] = ()
         self.failed: str | None = None
         self.rooms: dict[SSAValue, Array] = {}
+        self.received: Sequence[Value] = ()
+        self.late: dict[SSAValue, Callable[[Interpreter], Value]] = {}
         self._values: dict[SSAValue, Value] = {}
 
     def run_region(self, region: Region, args: Sequence[Value] = ()) -> tuple[Value, ...]:
@@ -111,6 +115,16 @@ class Interpreter:
         """Run one operation that is no terminator on these values."""
         meaning = self.program.meaning(op)
         return () if meaning is None else meaning(self, op, tuple(operands))
+
+    def learn(self, symbols: Mapping[str, int]) -> None:
+        """Give symbols their values from here on."""
+        self.extents.update(symbols)
+        for argument, make in list(self.late.items()):
+            kind = cast("Any", argument.type)
+            found = extents(kind.tensor if hasattr(kind, "tensor") else kind)
+            if all(extent.symbols <= self.extents.keys() for extent in found):
+                self._values[argument] = make(self)
+                del self.late[argument]
 
     def value(self, value: SSAValue) -> Value:
         """Return what a value of an enclosing block, or an operand, is now."""
@@ -153,11 +167,13 @@ class Interpreter:
             raise InputError(f"{self.failed}: a value of the input is out of range")
 
 
-def bind(types: Sequence[Attribute], values: Sequence[Value]) -> dict[str, int]:
+def bind(
+    types: Sequence[Attribute], values: Sequence[Value], known: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """Return the symbols' values that make the types of tensors fit their arrays.
 
     An extent with one unknown symbol, of which it is a linear function, gives that symbol's
-    value. LoweringError if an extent cannot fit.
+    value; `known` are those that have one already. LoweringError if an extent cannot fit.
     """
     pending = [
         (extent, size)
@@ -166,10 +182,10 @@ def bind(types: Sequence[Attribute], values: Sequence[Value]) -> dict[str, int]:
         for extent, size in zip(extents(cast("Attribute", type)), value.shape, strict=True)
         if extent.symbols
     ]
-    found: dict[str, int] = {}
+    found: dict[str, int] = dict(known or {})
     for extent, size in sorted(pending, key=lambda each: len(each[0].symbols)):
         _solve(extent, size, found)
-    return found
+    return {name: found[name] for name in found if name not in (known or {})}
 
 
 def _solve(extent: Dim, size: int, found: dict[str, int]) -> None:

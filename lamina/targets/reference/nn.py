@@ -5,25 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import parse_dim
+from lamina.dialects.tensors import extents
 from lamina.targets.reference import (
     nn_composites,
     nn_elementwise,
     nn_index,
     nn_shapes,
     nn_sums,
+    nn_values,
     nn_windows,
 )
-from lamina.targets.reference.interpreter import Interpreter, Meaning
+from lamina.targets.reference.interpreter import Interpreter, Meaning, bind
 
 Args = tuple[Any, ...]
 
 
 def _call(run: Interpreter, op: nn.CallOp | func.CallOp, args: Args) -> tuple[Any, ...]:
-    return run.call(op.callee.string_value(), args)
+    results = run.call(op.callee.string_value(), args)
+    if not run.fact(op, _result_symbols) <= run.extents.keys():
+        run.learn(bind([y.type for y in op.results], results, run.extents))
+    return results
+
+
+def _result_symbols(op: Operation) -> set[str]:
+    found = set[str]()
+    for y in op.results:
+        kind: Attribute = y.type
+        if isinstance(kind, TensorType):
+            found |= {name for extent in extents(y.type) for name in extent.symbols}
+    return found
 
 
 def _switch(run: Interpreter, op: nn.SwitchOp, args: Args) -> tuple[Any, ...]:
@@ -41,6 +56,7 @@ MEANINGS: dict[type[Operation], Meaning] = {
     **nn_shapes.MEANINGS,
     **nn_index.MEANINGS,
     **nn_sums.MEANINGS,
+    **nn_values.MEANINGS,
     **nn_windows.MEANINGS,
     **nn_composites.MEANINGS,
     nn.CallOp: _call,

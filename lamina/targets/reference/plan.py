@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation
 
 from lamina.dialects import plan, simt, tile
 from lamina.dialects.dims import parse_dim
+from lamina.dialects.tensors import extents
 from lamina.dialects.tile import AnyKernelOp
-from lamina.errors import InputError, LoweringError
+from lamina.errors import LoweringError
 from lamina.targets.reference.dtypes import Array, dtype_of
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 from lamina.targets.reference.kernel import grid_of, run_programs
 from lamina.targets.reference.nn import branch_of
+from lamina.targets.reference.nn_values import bind_results, bind_values
 from lamina.targets.reference.simt import run_blocks
 from lamina.targets.reference.tile import poison
 from lamina.targets.signature import tensor_of
 
 Args = tuple[Any, ...]
 
+_RESERVED: Final = 1 << 34
+_PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+
 
 def _alloc(run: Interpreter, op: plan.AllocOp | plan.ArenaOp, args: Args) -> tuple[Any]:
     kind = tensor_of(op.y.type)
+    symbols = {name for extent in extents(kind) for name in extent.symbols}
+    if isinstance(op, plan.ArenaOp) and not symbols <= run.extents.keys():
+        # How large it becomes shows as the plan runs; addresses cost nothing.
+        return (np.frombuffer(mmap.mmap(-1, _RESERVED, flags=_PRIVATE), np.uint8),)
     return (poison(kind, run.shape(kind)),)
 
 
@@ -82,11 +92,7 @@ def _switch(run: Interpreter, op: plan.SwitchOp, args: Args) -> tuple[()]:
 
 
 def _bind(run: Interpreter, op: plan.BindOp, args: Args) -> tuple[()]:
-    value = int(args[0].reshape(()))
-    limit = parse_dim(op.limit.data).evaluate(run.extents)
-    if not 0 <= value <= limit:
-        raise InputError(f"the extent {op.symbol.data} is {value}, expected 0 to {limit}")
-    run.extents[op.symbol.data] = value
+    bind_values(run, op, args[0])
     return ()
 
 
@@ -94,7 +100,17 @@ def _host(run: Interpreter, op: plan.HostOp, args: Args) -> tuple[()]:
     name = op.callee.string_value()
     count = len(run.symbol(name).regions[0].block.args)
     results = run.call(name, args[:count])
+    if op.binds is not None:
+        run.received = results
+        run.learn(bind_results(run, name, results))
+        return ()
     for buffer, result in zip(args[count:], results, strict=True):
+        _put(buffer, result)
+    return ()
+
+
+def _receive(run: Interpreter, op: plan.ReceiveOp, args: Args) -> tuple[()]:
+    for buffer, result in zip(args, run.received, strict=True):
         _put(buffer, result)
     return ()
 
@@ -118,5 +134,6 @@ MEANINGS: dict[type[Operation], Meaning] = {
     plan.SwitchOp: _switch,
     plan.BindOp: _bind,
     plan.HostOp: _host,
+    plan.ReceiveOp: _receive,
     plan.CopyOp: _copy,
 }

@@ -1,0 +1,1 @@
+"""ONNX models: the file, its graph, and what becomes of each operator."""

@@ -1,0 +1,18 @@
+"""The converters of the box, a family of operators a file."""
+
+from importlib import import_module
+from typing import Final
+
+_FAMILIES: Final = (
+    "arithmetic",
+    "control",
+    "shapes",
+    "reductions",
+    "products",
+)
+
+
+def load() -> None:
+    """Import every family, which registers its converters."""
+    for family in _FAMILIES:
+        import_module(f"{__name__}.{family}")

@@ -1,0 +1,217 @@
+"""Operators that sum products: matrices, Einstein sums, convolutions and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+
+from lamina.dialects import nn
+from lamina.dialects.dims import Dim
+from lamina.frontend.onnx.kinds import FLOAT, INT32
+from lamina.frontend.onnx.node import Node
+from lamina.frontend.onnx.registry import MICROSOFT, converts
+from lamina.frontend.onnx.values import Tensor
+
+
+@converts("MatMul")
+@converts("FusedMatMul", domain=MICROSOFT)
+def matmul(node: Node) -> Tensor:
+    """Products of matrices, as NumPy has them."""
+    a, b = node.x(0), node.x(1)
+    if node.op == "FusedMatMul":
+        if node.get_int("transBatchA", 0) or node.get_int("transBatchB", 0):
+            raise node.refuse("transBatchA or transBatchB")
+        a, b = (_turned(node, x, node.get_int(n, 0)) for x, n in ((a, "transA"), (b, "transB")))
+    y = matrices(node, a, b)
+    alpha = node.get_float("alpha", 1.0) if node.op == "FusedMatMul" else 1.0
+    return y if alpha == 1 else node.scaled(nn.MulOp, y, alpha)
+
+
+def _turned(node: Node, x: Tensor, turn: int) -> Tensor:
+    rank = len(x.shape)
+    return node.transpose(x, [*range(rank - 2), rank - 1, rank - 2]) if turn and rank > 1 else x
+
+
+def matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """Return a product of stacks of matrices, in the kind of `a`."""
+    kind = a.kind
+    if kind.is_integer:
+        return _integer_matrices(node, a, b)
+    return node.cast(_product(node, a, b), kind)
+
+
+def _integer_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """Return a product of integers that are wider than units multiply, in floats of 64 bits."""
+    raise node.refuse(f"a product of {a.kind.name}")
+
+
+def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    if len(a.shape) == 1:
+        y = _product(node, node.reshape(a, [1, *a.shape]), b)
+        place = max(len(b.shape) - 2, 0)
+        return node.reshape(y, [n for d, n in enumerate(y.shape) if d != place])
+    if len(b.shape) == 1:
+        y = _product(node, a, node.reshape(b, [*b.shape, 1]))
+        return node.reshape(y, y.shape[:-1])
+    if len(b.shape) == 2:
+        return node.dot(a, b, [(len(a.shape) - 1, 0)])
+    stack = node.common_shape([a.shape[:-2], b.shape[:-2]])
+    a = node.broadcast_to(a, [*stack, *a.shape[-2:]])
+    b = node.broadcast_to(b, [*stack, *b.shape[-2:]])
+    rank = len(stack)
+    return node.dot(a, b, [(rank + 1, rank)], [(d, d) for d in range(rank)])
+
+
+@converts("Gemm")
+def gemm(node: Node) -> Tensor:
+    """Alpha times a product of two matrices plus beta times a third."""
+    a, b = node.x(0), node.x(1)
+    pairs = [(0 if node.get_int("transA", 0) else 1, 1 if node.get_int("transB", 0) else 0)]
+    if a.kind.is_integer:
+        raise node.refuse(f"a product of {a.kind.name}")
+    y = node.cast(node.dot(a, b, pairs), a.kind)
+    alpha, beta = node.get_float("alpha", 1.0), node.get_float("beta", 1.0)
+    y = y if alpha == 1 else node.scaled(nn.MulOp, y, alpha)
+    if not node.has(2) or beta == 0:
+        return y
+    c = node.x(2)
+    return node.binary(nn.AddOp, y, c if beta == 1 else node.scaled(nn.MulOp, c, beta))
+
+
+@converts("Einsum")
+def einsum(node: Node) -> Tensor:
+    """A sum of products over letters that the result has not."""
+    equation = node.get_text("equation").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms, xs = left.split(","), node.xs()
+    if len(terms) != len(xs):
+        raise node.fault(f"equation {equation!r} has {len(terms)} terms for {len(xs)} inputs")
+    spare = [c for c in ascii_letters if c not in equation]
+    ranks = [len(x.shape) - len(t.replace("...", "")) for x, t in zip(xs, terms, strict=True)]
+    dots = "".join(spare[: max(ranks)])
+    terms = [t.replace("...", dots[len(dots) - r :]) for t, r in zip(terms, ranks, strict=True)]
+    if not arrow:
+        once = sorted(c for c in set("".join(terms)) - set(dots) if "".join(terms).count(c) == 1)
+        right = dots + "".join(once)
+    right = right.replace("...", dots)
+    x, have = _diagonals(node, xs[0], terms[0])
+    for i in range(1, len(xs)):
+        y, other = _diagonals(node, xs[i], terms[i])
+        kept = {*right, *"".join(terms[i + 1 :])}
+        x, have = _contracted(node, x, have, y, other, kept)
+    gone = [d for d, c in enumerate(have) if c not in right]
+    x = node.reduce("add", x, gone)
+    have = "".join(c for c in have if c in right)
+    return node.transpose(x, [have.index(c) for c in right])
+
+
+def _diagonals(node: Node, x: Tensor, term: str) -> tuple[Tensor, str]:
+    """Return a tensor in which each letter is one dimension."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            first = term.index(letter)
+            second = term.index(letter, first + 1)
+            rows, columns = node.iota(first, x.shape), node.iota(second, x.shape)
+            x = node.select(node.compare("eq", rows, columns), x, node.like(0, x))
+            x = node.reduce("add", x, [second])
+            term = term[:second] + term[second + 1 :]
+    return x, term
+
+
+def _contracted(
+    node: Node, a: Tensor, left: str, b: Tensor, right: str, kept: set[str]
+) -> tuple[Tensor, str]:
+    shared = [c for c in left if c in right]
+    batch = [c for c in shared if c in kept]
+    summed = [c for c in shared if c not in kept]
+    sizes = {
+        c: node.common_shape([(a.shape[left.index(c)],), (b.shape[right.index(c)],)])[0]
+        for c in shared
+    }
+    a = node.broadcast_to(a, [sizes.get(c, n) for c, n in zip(left, a.shape, strict=True)])
+    b = node.broadcast_to(b, [sizes.get(c, n) for c, n in zip(right, b.shape, strict=True)])
+    order = [*batch, *(c for c in left if c not in shared), *(c for c in right if c not in shared)]
+    if a.kind.is_integer:
+        raise node.refuse(f"a product of {a.kind.name}")
+    y = node.dot(
+        a,
+        b,
+        [(left.index(c), right.index(c)) for c in summed],
+        [(left.index(c), right.index(c)) for c in batch],
+    )
+    return node.cast(y, a.kind), "".join(order)
+
+
+# Convolutions and pools: channels come last in the graph
+
+
+def spatial(
+    node: Node,
+    extents: Sequence[Dim],
+    window: Sequence[Dim],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> list[Dim]:
+    """Return the low and high pad of each spatial dimension in turn."""
+    rank = len(window)
+    auto = node.choice("auto_pad", "NOTSET", ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
+    if auto == "NOTSET":
+        pads = node.get_ints("pads", [0] * 2 * rank)
+        return [Dim.of(pads[d + side * rank]) for d in range(rank) for side in (0, 1)]
+    if auto == "VALID":
+        return [Dim.of(0)] * 2 * rank
+    found: list[Dim] = []
+    for n, w, s, d in zip(extents, window, strides, dilations, strict=True):
+        reach = (n.ceildiv(s) - 1) * s + (w - 1) * d + 1 - n
+        total = reach.maximum(0)
+        half = total // 2
+        found += [half, total - half] if auto == "SAME_UPPER" else [total - half, half]
+    return found
+
+
+def channels_last(node: Node, x: Tensor) -> Tensor:
+    """Return [N, spatial…, C] for [N, C, spatial…]."""
+    rank = len(x.shape)
+    return node.transpose(x, [0, *range(2, rank), 1])
+
+
+def channels_first(node: Node, x: Tensor) -> Tensor:
+    """Return [N, C, spatial…] for [N, spatial…, C]."""
+    rank = len(x.shape)
+    return node.transpose(x, [0, rank - 1, *range(1, rank - 1)])
+
+
+@converts("Conv")
+def conv(node: Node) -> Tensor:
+    """A convolution."""
+    x, w = node.x(0), node.x(1)
+    y = convolved(node, x, w)
+    if node.has(2):
+        y = node.binary(nn.AddOp, y, node.broadcast_to(node.x(2), y.shape))
+    return channels_first(node, y)
+
+
+def convolved(node: Node, x: Tensor, w: Tensor) -> Tensor:
+    """Return a convolution of the node's attributes, channels last."""
+    rank = len(x.shape) - 2
+    strides = node.get_ints("strides", [1] * rank)
+    dilations = node.get_ints("dilations", [1] * rank)
+    pads = spatial(node, x.shape[2:], w.shape[2:], strides, dilations)
+    x = channels_last(node, x)
+    if any(n.constant is None or n.constant < 0 for n in pads):
+        none = Dim.of(0)
+        low, high = [none, *pads[0::2], none], [none, *pads[1::2], none]
+        x, pads = node.pad(x, low, high), [none] * 2 * rank
+    fixed = [n.constant or 0 for n in pads]
+    groups = node.get_int("group", 1)
+    op = nn.ConvOp(
+        x.value,
+        channels_last(node, w).value,
+        strides=strides,
+        pads=fixed,
+        dilations=dilations,
+        groups=groups,
+    )
+    kind = INT32 if x.kind.is_integer else (FLOAT if x.kind.bits == 16 else x.kind)
+    y = node.add(op, kind) if nn.element(op.y) == kind.element else node.add(op, x.kind)
+    return y if x.kind.is_integer else node.cast(y, x.kind)

@@ -1,0 +1,585 @@
+"""Operators that move elements: shapes, slices, gathers and scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+
+from lamina.dialects import nn
+from lamina.dialects.bounds import proves_at_most
+from lamina.dialects.dims import Dim
+from lamina.frontend.onnx.kinds import BOOL, FLOAT, INT64, Kind
+from lamina.frontend.onnx.node import Node
+from lamina.frontend.onnx.registry import converts
+from lamina.frontend.onnx.tensors import TensorReader
+from lamina.frontend.onnx.values import Known, Several, Tensor, Value
+
+_MOST_BACK: Final = -(1 << 31)
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """Return how many elements a shape has."""
+    return reduce(lambda a, b: a * b, dims, Dim.of(1))
+
+
+@converts("Reshape")
+def reshape(node: Node) -> Tensor:
+    """The same elements under another shape: -1 for what is left, 0 for what was there."""
+    x = node.x()
+    wanted = [Dim.of(n) for n in node.get_ints("shape")] if node.given("shape") else node.dims(1)
+    if not node.get_int("allowzero", 0):
+        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
+    left = [i for i, n in enumerate(wanted) if n == -1]
+    if len(left) > 1:
+        raise node.fault("more than one extent is -1")
+    total = product(x.shape)
+    if left:
+        rest = product([n for n in wanted if n != -1])
+        wanted[left[0]] = _quotient(node, total, rest)
+    if product(wanted) == total:
+        return node.reshape(x, wanted)
+    node.assume(total, product(wanted))
+    return node.add(nn.ReshapeOp(x.value, wanted, assumed=True), x.kind)
+
+
+def _quotient(node: Node, total: Dim, rest: Dim) -> Dim:
+    """Return total / rest: without the factors that both have, where they are seen."""
+    if rest.constant == 0:
+        return Dim.of(0)
+    if rest.constant is not None:
+        return total // rest
+    if len(total.terms) == 1 and len(rest.terms) == 1:
+        (c, atoms), (d, others) = total.terms[0], rest.terms[0]
+        remaining = list(atoms)
+        for atom in others:
+            if atom not in remaining:
+                break
+            remaining.remove(atom)
+        else:
+            if c % d == 0:
+                return product([Dim.of(c // d), *(_dim_of(atom) for atom in remaining)])
+    return total // rest
+
+
+def _dim_of(atom: Any) -> Dim:
+    if isinstance(atom, str):
+        return Dim.symbol(atom)
+    name, a, b = atom
+    return Dim.of(f"{name}({a}, {b})")
+
+
+@converts("Flatten")
+def flatten(node: Node) -> Tensor:
+    """Two dimensions: those before an axis, and the rest."""
+    x = node.x()
+    rank = len(x.shape)
+    axis = node.get_int("axis", 1)
+    axis = axis + rank if axis < 0 else axis
+    return node.reshape(x, [product(x.shape[:axis]), product(x.shape[axis:])])
+
+
+@converts("Squeeze")
+def squeeze(node: Node) -> Tensor:
+    """Without dimensions of one element."""
+    x = node.x()
+    axes = node.axes(1, len(x.shape))
+    if axes is None:
+        axes = [d for d, n in enumerate(x.shape) if n == 1]
+    for d in axes:
+        node.assume(x.shape[d], Dim.of(1))
+    shape = [n for d, n in enumerate(x.shape) if d not in axes]
+    if product(shape) == product(x.shape):
+        return node.reshape(x, shape)
+    return node.add(nn.ReshapeOp(x.value, shape, assumed=True), x.kind)
+
+
+@converts("Unsqueeze")
+def unsqueeze(node: Node) -> Tensor:
+    """With dimensions of one element."""
+    x = node.x()
+    count = len(node.get_ints("axes")) if node.given("axes") else node.known(1).size
+    axes = node.axes(1, len(x.shape) + count) or []
+    rest = iter(x.shape)
+    rank = len(x.shape) + count
+    return node.reshape(x, [Dim.of(1) if d in axes else next(rest) for d in range(rank)])
+
+
+@converts("Transpose")
+def transpose(node: Node) -> Tensor:
+    """Dimensions in another order."""
+    x = node.x()
+    return node.transpose(x, node.get_ints("perm", range(len(x.shape))[::-1]))
+
+
+@converts("Expand")
+def expand(node: Node) -> Tensor:
+    """Elements repeated to a shape, both ways."""
+    x = node.x()
+    return node.broadcast_to(x, node.common_shape([x.shape, tuple(node.dims(1))]))
+
+
+@converts("Tile")
+def tile(node: Node) -> Tensor:
+    """A tensor beside itself."""
+    x, repeats = node.x(), node.dims(1)
+    wide = [n for r, e in zip(repeats, x.shape, strict=True) for n in (r, e)]
+    spread = node.along(x, range(1, 2 * len(x.shape), 2), wide)
+    return node.reshape(spread, [r * e for r, e in zip(repeats, x.shape, strict=True)])
+
+
+@converts("Concat")
+def concat(node: Node) -> Tensor:
+    """Tensors one after another."""
+    xs = node.xs()
+    return node.concat(xs, node.axis(node.get_int("axis", 1), len(xs[0].shape)))
+
+
+@converts("Split", since=2)
+def split(node: Node) -> list[Tensor]:
+    """Parts of a tensor, of given sizes or all alike."""
+    x = node.x()
+    axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    count = len(node.proto.output)
+    if node.given("split"):
+        sizes = [Dim.of(n) for n in node.get_ints("split")]
+    elif node.has(1):
+        sizes = node.dims(1)
+    else:
+        count = node.get_int("num_outputs", count)
+        size = x.shape[axis].ceildiv(count)
+        sizes = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
+    parts, start = list[Tensor](), Dim.of(0)
+    for size in sizes:
+        parts.append(node.part(x, axis, start, size))
+        start = start + size
+    return parts
+
+
+@converts("Slice", since=1)
+def slice_fixed(node: Node) -> Tensor:
+    """Ranges of indices that are attributes."""
+    starts, ends = node.get_ints("starts"), node.get_ints("ends")
+    axes = node.get_ints("axes", range(len(starts)))
+    return _sliced(node, [Dim.of(n) for n in starts], [Dim.of(n) for n in ends], axes, None)
+
+
+@converts("Slice", since=10)
+def slice_given(node: Node) -> Tensor:
+    """Ranges of indices that are inputs."""
+    starts, ends = node.dims(1), node.dims(2)
+    axes = node.integers(3) if node.has(3) else list(range(len(starts)))
+    steps = node.integers(4) if node.has(4) else None
+    return _sliced(node, starts, ends, axes, steps)
+
+
+def _sliced(
+    node: Node, starts: list[Dim], ends: list[Dim], axes: list[int], steps: list[int] | None
+) -> Tensor:
+    x = node.x()
+    first: list[Dim | int] = [0] * len(x.shape)
+    shape: list[Dim | int] = list(x.shape)
+    stride = [1] * len(x.shape)
+    for i, axis in enumerate(axes):
+        d, step = node.axis(axis, len(x.shape)), steps[i] if steps else 1
+        if step == 0:
+            raise node.fault("a step is 0")
+        first[d], shape[d] = _range(x.shape[d], starts[i], ends[i], step)
+        stride[d] = step
+    return node.slice(x, first, shape, stride if any(s != 1 for s in stride) else ())
+
+
+def _range(n: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
+    """Return the first index and the number of indices of a range of `n`."""
+    if step > 0:
+        low, high = _cut(start, n, 0), _cut(end, n, 0)
+        return low, _at_least_none(high - low).ceildiv(step)
+    high, low = _cut(start, n, -1), _cut(end, n, -1)
+    return high, _at_least_none(high - low).ceildiv(-step)
+
+
+def _cut(place: Dim, n: Dim, lowest: int) -> Dim:
+    """Return a place counted from the start, cut to [lowest, n + lowest]."""
+    constant = place.constant
+    if constant is not None and constant < 0:
+        if constant <= _MOST_BACK:
+            return Dim.of(lowest)
+        place = n + constant
+    elif constant is None and _is_negative(place):
+        place = place + n
+    elif constant is not None and constant >= -_MOST_BACK - 1:
+        return n + lowest
+    top = n + lowest
+    if not proves_at_most(place, top):
+        place = top if proves_at_most(top, place) else place.minimum(top)
+    if not proves_at_most(Dim.of(lowest), place):
+        place = Dim.of(lowest) if proves_at_most(place, Dim.of(lowest)) else place.maximum(lowest)
+    return place
+
+
+def _is_negative(place: Dim) -> bool:
+    return proves_at_most(place, Dim.of(-1))
+
+
+def _at_least_none(n: Dim) -> Dim:
+    if proves_at_most(Dim.of(0), n):
+        return n
+    return Dim.of(0) if proves_at_most(n, Dim.of(0)) else n.maximum(0)
+
+
+@converts("Gather")
+def gather(node: Node) -> Tensor:
+    """Rows of a tensor along an axis."""
+    x, indices = node.x(0), node.value(1)
+    axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    if isinstance(indices, Known) and indices.array.size == 1:
+        index = Dim.of(indices.array.ravel().tolist()[0])
+        return _one_row(node, x, axis, index, indices.array.ndim)
+    return node.gather(x, node.tensor(indices), axis)
+
+
+def _one_row(node: Node, x: Tensor, axis: int, index: Dim, rank: int) -> Tensor:
+    n = x.shape[axis]
+    index = index + n if _is_negative(index) else index
+    if (
+        index.constant is not None
+        and n.constant is not None
+        and not 0 <= index.constant < n.constant
+    ):
+        raise node.fault(f"index {index} of an axis of {n}")
+    row = node.part(x, axis, index, 1)
+    return node.reshape(row, [*x.shape[:axis], *[1] * rank, *x.shape[axis + 1 :]])
+
+
+@converts("Pad", since=2)
+def pad_fixed(node: Node) -> Tensor:
+    """Elements around a tensor, their numbers being attributes."""
+    pads = [Dim.of(n) for n in node.get_ints("pads")]
+    return _padded(node, pads, list(range(len(node.x().shape))), node.get_float("value", 0.0))
+
+
+@converts("Pad", since=11)
+def pad_given(node: Node) -> Tensor:
+    """Elements around a tensor, their numbers being inputs."""
+    rank = len(node.x().shape)
+    axes = [node.axis(a, rank) for a in node.integers(3)] if node.has(3) else list(range(rank))
+    value: Any = 0
+    if node.has(2) and node.value(2).shape in ((), (Dim.of(1),)):
+        value = node.number(2)
+    return _padded(node, node.dims(1), axes, value)
+
+
+def _padded(node: Node, pads: list[Dim], axes: list[int], value: Any) -> Tensor:
+    x = node.x()
+    mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    low, high = [Dim.of(0)] * len(x.shape), [Dim.of(0)] * len(x.shape)
+    for i, d in enumerate(axes):
+        low[d], high[d] = pads[i], pads[i + len(axes)]
+    for d in range(len(x.shape)):
+        x, low[d], high[d] = _cropped(node, x, d, low[d], high[d])
+    if mode == "constant":
+        return node.pad(x, low, high, value)
+    for d in range(len(x.shape)):
+        if low[d] != 0 or high[d] != 0:
+            x = _mirrored(node, x, d, low[d], high[d], mode)
+    return x
+
+
+def _cropped(node: Node, x: Tensor, d: int, low: Dim, high: Dim) -> tuple[Tensor, Dim, Dim]:
+    """Return `x` without what negative pads take away, and the pads that are left."""
+    first = -low if _is_negative(low) else Dim.of(0)
+    last = -high if _is_negative(high) else Dim.of(0)
+    if first != 0 or last != 0:
+        x = node.part(x, d, first, x.shape[d] - first - last)
+    return x, Dim.of(0) if first != 0 else low, Dim.of(0) if last != 0 else high
+
+
+def _mirrored(node: Node, x: Tensor, d: int, low: Dim, high: Dim, mode: str) -> Tensor:
+    """Return `x` with elements of its own around one dimension."""
+    n = x.shape[d]
+    places = node.iota(0, [low + n + high])
+    places = node.binary(nn.SubOp, places, _extent(node, low, places))
+    size, last = _extent(node, n, places), _extent(node, n - 1, places)
+    zero = node.like(0, places)
+    if mode == "edge":
+        places = node.binary(nn.MinOp, node.binary(nn.MaxOp, places, zero), last)
+    else:
+        # A period of positions, the second half going back.
+        period = (
+            size
+            if mode == "wrap"
+            else node.binary(nn.MaxOp, node.scaled(nn.MulOp, last, 2), node.like(1, last))
+        )
+        rest = node.binary(nn.ModOp, places, period)
+        rest = node.select(
+            node.compare("lt", rest, zero), node.binary(nn.AddOp, rest, period), rest
+        )
+        back = node.binary(nn.SubOp, period, rest)
+        places = rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
+    return node.add(nn.GatherOp(x.value, places.value, d), x.kind)
+
+
+def _extent(node: Node, n: Dim, like: Tensor) -> Tensor:
+    """Return an extent as integers like others."""
+    if n.constant is not None:
+        return node.like(n.constant, like)
+    return node.broadcast_to(node.extents([n], like.kind), like.shape)
+
+
+@converts("Range")
+def count_up(node: Node) -> Tensor:
+    """Numbers from a start on, by a step, below a limit."""
+    kind = node.value(0).kind
+    if kind.is_float:
+        start, limit, delta = (float(node.number(i)) for i in range(3))
+        count = Dim.of(max(0, int(np.ceil((limit - start) / delta))))
+        places = node.cast(node.iota(0, [count]), kind)
+        return node.scaled(nn.AddOp, node.scaled(nn.MulOp, places, delta), start)
+    (start,), (limit,), delta = node.dims(0), node.dims(1), int(node.number(2))
+    span = limit - start if delta > 0 else start - limit
+    count = _at_least_none(span).ceildiv(abs(delta))
+    places = node.iota(0, [count], kind)
+    places = places if delta == 1 else node.scaled(nn.MulOp, places, delta)
+    return places if start == 0 else node.binary(nn.AddOp, places, _extent(node, start, places))
+
+
+@converts("ConstantOfShape")
+def constant_of_shape(node: Node) -> Tensor:
+    """A tensor of one value."""
+    shape = node.dims(0)
+    if any(n.constant is not None and n.constant < 0 for n in shape):
+        raise node.fault(f"a negative extent in [{', '.join(map(str, shape))}]")
+    if not node.given("value"):
+        return node.full(0.0, FLOAT, shape)
+    proto = node.attribute("value").t
+    reader = TensorReader(node.where, None)
+    array, _ = reader.array(proto, "value")
+    return node.full(array.ravel()[0], reader.kind(proto.data_type, "value"), shape)
+
+
+@converts("EyeLike")
+def eye_like(node: Node) -> Tensor:
+    """Ones on a diagonal."""
+    x = node.value(0)
+    kind = node.get_kind("dtype", x.kind.number)
+    rows, columns = node.iota(0, x.shape), node.iota(1, x.shape)
+    moved = node.scaled(nn.AddOp, rows, node.get_int("k", 0))
+    return node.cast(node.compare("eq", moved, columns), kind)
+
+
+@converts("Trilu", since=14)
+def triangle(node: Node) -> Tensor:
+    """The part of matrices on one side of a diagonal."""
+    x = node.x()
+    k = node.number(1, 0)
+    rank = len(x.shape)
+    rows, columns = node.iota(rank - 2, x.shape), node.iota(rank - 1, x.shape)
+    moved = node.scaled(nn.AddOp, rows, int(k))
+    kept = node.compare("ge" if node.get_int("upper", 1) else "le", columns, moved)
+    return node.select(kept, x, node.like(0, x))
+
+
+@converts("DepthToSpace")
+def depth_to_space(node: Node) -> Tensor:
+    """Channels moved into blocks of positions."""
+    x = node.x()
+    n, c, h, w = x.shape
+    b = node.get_int("blocksize")
+    mode = node.choice("mode", "DCR", ("DCR", "CRD"))
+    deep = c // (b * b)
+    if mode == "DCR":
+        parts = node.transpose(node.reshape(x, [n, b, b, deep, h, w]), [0, 3, 4, 1, 5, 2])
+    else:
+        parts = node.transpose(node.reshape(x, [n, deep, b, b, h, w]), [0, 1, 4, 2, 5, 3])
+    return node.reshape(parts, [n, deep, h * b, w * b])
+
+
+@converts("SpaceToDepth")
+def space_to_depth(node: Node) -> Tensor:
+    """Blocks of positions moved into channels."""
+    x = node.x()
+    n, c, h, w = x.shape
+    b = node.get_int("blocksize")
+    parts = node.reshape(x, [n, c, h // b, b, w // b, b])
+    return node.reshape(node.transpose(parts, [0, 3, 5, 1, 2, 4]), [n, c * (b * b), h // b, w // b])
+
+
+@converts("OneHot")
+def one_hot(node: Node) -> Tensor:
+    """A dimension that is on at one index and off elsewhere."""
+    indices, (depth,), values = node.x(0), node.dims(1), node.x(2)
+    rank = len(indices.shape) + 1
+    axis = node.axis(node.get_int("axis", -1), rank)
+    whole = node.cast(indices, INT64)
+    whole = node.from_start(whole, depth)
+    shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
+    spread = node.along(whole, [d for d in range(rank) if d != axis], shape)
+    on = node.compare("eq", spread, node.iota(axis, shape))
+    off, high = (node.broadcast_to(node.part(values, 0, i, 1), shape) for i in (0, 1))
+    return node.select(on, high, off)
+
+
+# Gathers and scatters of single elements
+
+
+@converts("GatherElements")
+def gather_elements(node: Node) -> Tensor:
+    """Elements along an axis, each at an index of its own."""
+    x, indices = node.x(0), node.x(1)
+    axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    places = node.from_start(indices, x.shape[axis])
+    return node.add(nn.GatherElementsOp(x.value, places.value, axis), x.kind)
+
+
+@converts("GatherND")
+def gather_nd(node: Node) -> Tensor:
+    """Slices of a tensor, each at a tuple of indices."""
+    x, indices = node.x(0), node.x(1)
+    batch = node.get_int("batch_dims", 0)
+    places = _tuples_from_start(node, x, indices, batch)
+    return node.add(nn.GatherNdOp(x.value, places.value, batch), x.kind)
+
+
+def _tuples_from_start(node: Node, x: Tensor, indices: Tensor, batch: int) -> Tensor:
+    """Return tuples of indices in which those below 0 are counted from the end."""
+    count = indices.shape[-1].constant
+    if count is None:
+        raise node.refuse("a number of indices that is not known")
+    sizes = [_extent_one(node, n, indices.kind) for n in x.shape[batch : batch + count]]
+    size = node.broadcast_to(node.concat(sizes, 0), indices.shape) if sizes else indices
+    negative = node.compare("lt", indices, node.like(0, indices))
+    return node.select(negative, node.binary(nn.AddOp, indices, size), indices)
+
+
+def _extent_one(node: Node, n: Dim, kind: Kind) -> Tensor:
+    return node.full(n.constant, kind, [1]) if n.constant is not None else node.extents([n], kind)
+
+
+_REDUCTIONS: Final = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@converts("ScatterND")
+def scatter_nd(node: Node) -> Tensor:
+    """A tensor with slices put at tuples of indices."""
+    x, indices, updates = node.x(0), node.x(1), node.x(2)
+    kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
+    places = _tuples_from_start(node, x, indices, 0)
+    return node.add(nn.ScatterNdOp(x.value, places.value, updates.value, kind), x.kind)
+
+
+@converts("ScatterElements", "Scatter")
+def scatter_elements(node: Node) -> Tensor:
+    """A tensor with elements put along an axis, each at an index of its own."""
+    x, indices, updates = node.x(0), node.x(1), node.x(2)
+    kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
+    axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    places = node.from_start(indices, x.shape[axis])
+    return node.add(nn.ScatterElementsOp(x.value, places.value, updates.value, axis, kind), x.kind)
+
+
+@converts("ReverseSequence")
+def reverse_sequence(node: Node) -> Tensor:
+    """The first elements of each sequence turned round."""
+    x, lengths = node.x(0), node.x(1)
+    time, batch = node.get_int("time_axis", 0), node.get_int("batch_axis", 1)
+    places = node.iota(time, x.shape)
+    limit = node.along(lengths, [batch], x.shape)
+    back = node.scaled(nn.SubOp, node.binary(nn.SubOp, limit, places), 1)
+    places = node.select(node.compare("lt", places, limit), back, places)
+    return node.add(nn.GatherElementsOp(x.value, places.value, time), x.kind)
+
+
+# Sequences and optionals, whose lengths are known
+
+
+@converts("SequenceEmpty", "SequenceConstruct")
+def sequence_of(node: Node) -> Several:
+    """A sequence of the inputs."""
+    return Several(tuple(node.inputs))
+
+
+@converts("SequenceAt")
+def sequence_at(node: Node) -> Value:
+    """An element of a sequence."""
+    return node.sequence(0)[int(node.number(1))]
+
+
+@converts("SequenceLength")
+def sequence_length(node: Node) -> Known:
+    """How many elements a sequence has."""
+    return Known(np.array(len(node.sequence(0)), np.int64), INT64)
+
+
+@converts("SequenceInsert")
+def sequence_insert(node: Node) -> Several:
+    """A sequence with one element more."""
+    values = list(node.sequence(0))
+    place = int(node.number(2, len(values)))
+    values.insert(place if place >= 0 else place + len(values), node.inputs[1])
+    return Several(tuple(values))
+
+
+@converts("SequenceErase")
+def sequence_erase(node: Node) -> Several:
+    """A sequence with one element less."""
+    values = list(node.sequence(0))
+    del values[int(node.number(1, -1))]
+    return Several(tuple(values))
+
+
+@converts("ConcatFromSequence")
+def concat_sequence(node: Node) -> Tensor:
+    """The elements of a sequence one after another."""
+    xs = [node.tensor(value) for value in node.sequence(0) if isinstance(value, Tensor | Known)]
+    axis = node.get_int("axis")
+    if node.get_int("new_axis", 0):
+        axis = node.axis(axis, len(xs[0].shape) + 1)
+        xs = [node.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in xs]
+    return node.concat(xs, node.axis(axis, len(xs[0].shape)))
+
+
+@converts("SplitToSequence")
+def split_to_sequence(node: Node) -> Several:
+    """A sequence of parts of a tensor."""
+    x = node.x()
+    axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    keep = bool(node.get_int("keepdims", 1)) or node.has(1)
+    extent = x.shape[axis].constant
+    if extent is None:
+        raise node.refuse("a number of parts that is not known")
+    if not node.has(1):
+        sizes = [1] * extent
+    elif node.known(1).ndim == 0:
+        size = int(node.number(1))
+        sizes = [min(size, extent - start) for start in range(0, extent, size)]
+    else:
+        sizes = node.integers(1)
+    parts, start = list[Tensor](), 0
+    for size in sizes:
+        part = node.part(x, axis, start, size)
+        shape = [n for d, n in enumerate(part.shape) if d != axis]
+        parts.append(part if keep else node.reshape(part, shape))
+        start += size
+    return Several(tuple(parts))
+
+
+@converts("Optional")
+def optional(node: Node) -> Value:
+    """A value, or none."""
+    return node.inputs[0] if node.inputs else None
+
+
+@converts("OptionalHasElement")
+def optional_has_element(node: Node) -> Known:
+    """Whether there is a value."""
+    return Known(np.array(node.has(0)), BOOL)
+
+
+@converts("OptionalGetElement")
+def optional_get_element(node: Node) -> Value:
+    """The value of an optional."""
+    if not node.has(0):
+        raise node.fault("the optional is empty")
+    return node.inputs[0]

@@ -1,0 +1,320 @@
+"""Short ways to add operations to a graph, on tensors that know their ONNX element types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    i8,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from lamina.dialects import nn
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import tensor, ui8
+from lamina.errors import FormatError
+from lamina.frontend.graph import Graph
+from lamina.frontend.onnx.kinds import BOOL, INT32, INT64, KINDS, Kind
+from lamina.frontend.onnx.values import Array, Known, Stored, Tensor
+
+Binary = Callable[[SSAValue, SSAValue], Operation]
+
+
+class Emit:
+    """Adds operations to a graph under construction; every method gives a new tensor."""
+
+    def __init__(self, graph: Graph, where: str) -> None:
+        """Take the graph; `where` begins the text of errors."""
+        self.graph, self.where = graph, where
+
+    # What is known already
+
+    def tensor(self, value: Array) -> Tensor:
+        """Return a value as a tensor of the graph."""
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, Stored):
+            return Tensor(self.graph.weight(value.weight, value.dims), value.kind)
+        return self._known(value)
+
+    def _known(self, value: Known) -> Tensor:
+        kind, array = value.kind, value.array
+        if not value.is_plain:
+            return self._extents(value)
+        flat = array.ravel()
+        numbers = flat.astype(np.float64).tolist() if kind.is_float else flat.tolist()
+        if numbers and all(_same(each, numbers[0]) for each in numbers):
+            return self.full(numbers[0], kind, array.shape)
+        listed = kind.is_integer or kind.bits == 1 or bool(np.isfinite(array.astype(float)).all())
+        if value.weight is not None and (kind.is_float or not listed):
+            return Tensor(self.graph.weight(value.weight, array.shape), kind)
+        if listed:
+            return self.listed(array, kind)
+        rows = [self._known(Known(flat[i : i + 1], kind)) for i in range(flat.size)]
+        return self.reshape(self.concat(rows, 0), [Dim.of(n) for n in array.shape])
+
+    def _extents(self, value: Known) -> Tensor:
+        dims = [n if isinstance(n, Dim) else Dim.of(int(n)) for n in value.array.ravel().tolist()]
+        found = self.extents(dims, value.kind)
+        return self.reshape(found, [Dim.of(n) for n in value.array.shape])
+
+    def extents(self, dims: Sequence[Dim], kind: Kind = INT64) -> Tensor:
+        """Return extents as a vector of integers."""
+        wide = kind if kind.is_integer else INT64
+        type = tensor(element_of(wide), [len(dims)])
+        return self.cast(self.add(nn.ExtentsOp(dims, type), wide), kind)
+
+    def full(self, number: Any, kind: Kind, shape: Sequence[Dim | int]) -> Tensor:
+        """Return a tensor of one number."""
+        type = tensor(element_of(kind), shape)
+        return self.add(nn.ConstantOp(_scalar(number, kind), type), kind)
+
+    def like(self, number: Any, x: Tensor) -> Tensor:
+        """Return a tensor of one number with the type of `x`."""
+        return self.full(number, x.kind, x.shape)
+
+    def listed(self, array: npt.NDArray[Any], kind: Kind) -> Tensor:
+        """Return a constant of a few finite numbers."""
+        type = tensor(element_of(kind), array.shape)
+        numbers = [float(n) if kind.is_float else int(n) for n in array.ravel()]
+        if not numbers:
+            zero = _scalar(0, kind)
+            return self.add(nn.ConstantOp(zero, type), kind)
+        return self.add(
+            nn.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, numbers), type), kind
+        )
+
+    # Element by element
+
+    def add(self, op: Operation, kind: Kind) -> Tensor:
+        """Append an operation; its first result has elements of `kind`."""
+        return Tensor(self.graph.add(op), kind)
+
+    def unary(self, make: Callable[[SSAValue], Operation], x: Tensor) -> Tensor:
+        """Return an operation on each element."""
+        return self.add(make(x.value), x.kind)
+
+    def binary(self, make: Binary, a: Tensor, b: Tensor) -> Tensor:
+        """Return an operation on pairs of elements, broadcast as NumPy does."""
+        a, b = self.broadcast(a, b)
+        return self.add(make(a.value, b.value), a.kind)
+
+    def scaled(self, make: Binary, x: Tensor, number: float) -> Tensor:
+        """Return an operation on each element and one number."""
+        return self.add(make(x.value, self.like(number, x).value), x.kind)
+
+    def compare(self, kind: str, a: Tensor, b: Tensor) -> Tensor:
+        """Return `a kind b` as booleans, broadcast."""
+        a, b = self.broadcast(a, b)
+        return self.add(nn.CompareOp(kind, a.value, b.value), BOOL)
+
+    def select(self, mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return `mask ? a : b`, broadcast."""
+        mask, a, b = self.broadcast(mask, a, b)
+        return self.add(nn.SelectOp(mask.value, a.value, b.value), a.kind)
+
+    def cast(self, x: Tensor, kind: Kind) -> Tensor:
+        """Return the elements as those of another type: booleans are whether they are not 0."""
+        if x.kind == kind:
+            return x
+        if kind == BOOL:
+            return self.compare("ne", x, self.like(0, x))
+        if element_of(kind) == element_of(x.kind):
+            return Tensor(x.value, kind)
+        return self.add(nn.CastOp(x.value, element_of(kind)), kind)
+
+    # Shapes
+
+    def broadcast(self, *xs: Tensor) -> list[Tensor]:
+        """Return tensors repeated to their common shape."""
+        shape = self.common_shape([x.shape for x in xs])
+        return [self.broadcast_to(x, shape) for x in xs]
+
+    def common_shape(self, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """Return the shape that all broadcast to; symbols that meet are assumed to be equal."""
+        rank = max(len(shape) for shape in shapes)
+        padded = [(Dim.of(1),) * (rank - len(shape)) + shape for shape in shapes]
+        return tuple(self._common(column) for column in zip(*padded, strict=True))
+
+    def _common(self, column: Sequence[Dim]) -> Dim:
+        sizes = dict.fromkeys(n for n in column if n != 1)
+        if not sizes:
+            return Dim.of(1)
+        chosen = next((n for n in sizes if n.constant is not None), next(iter(sizes)))
+        for n in sizes:
+            self.assume(n, chosen)
+        return chosen
+
+    def assume(self, a: Dim, b: Dim) -> None:
+        """Have calls refused in which two extents differ; raise FormatError if they always do."""
+        if a == b:
+            return
+        if a.constant is not None and b.constant is not None:
+            raise FormatError(f"{self.where}: extents {a} and {b} do not fit together")
+        self.graph.assume(a, b)
+
+    def broadcast_to(self, x: Tensor, shape: Sequence[Dim]) -> Tensor:
+        """Return `x` repeated to `shape`, its dimensions being the last."""
+        if x.shape == tuple(shape):
+            return x
+        first = len(shape) - len(x.shape)
+        kept = [n if n == 1 else shape[first + i] for i, n in enumerate(x.shape)]
+        x = self.retyped(x, kept)
+        if tuple(kept) == tuple(shape):
+            return x
+        dims = range(first, len(shape))
+        return self.add(nn.BroadcastOp(x.value, list(dims), shape), x.kind)
+
+    def along(self, x: Tensor, dims: Sequence[int], shape: Sequence[Dim]) -> Tensor:
+        """Return `x` repeated to `shape`, its dimension i being `dims[i]`."""
+        kept = [n if n == 1 else shape[d] for n, d in zip(x.shape, dims, strict=True)]
+        return self.add(nn.BroadcastOp(self.retyped(x, kept).value, dims, shape), x.kind)
+
+    def retyped(self, x: Tensor, shape: Sequence[Dim]) -> Tensor:
+        """Return `x` under extents that are assumed to be equal to its own."""
+        if x.shape == tuple(shape):
+            return x
+        for a, b in zip(x.shape, shape, strict=True):
+            self.assume(a, b)
+        return self.add(nn.ReshapeOp(x.value, shape, assumed=True), x.kind)
+
+    def reshape(self, x: Tensor, shape: Sequence[Dim | int]) -> Tensor:
+        """Return the elements in row order under another shape."""
+        dims = tuple(Dim.of(n) for n in shape)
+        return x if x.shape == dims else self.add(nn.ReshapeOp(x.value, dims), x.kind)
+
+    def transpose(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Return `x` with dimension `perm[i]` as its dimension i."""
+        if list(perm) == list(range(len(x.shape))):
+            return x
+        return self.add(nn.TransposeOp(x.value, perm), x.kind)
+
+    def concat(self, xs: Sequence[Tensor], dim: int) -> Tensor:
+        """Return tensors one after another along `dim`; other extents are assumed equal."""
+        if len(xs) == 1:
+            return xs[0]
+        columns = list(zip(*(x.shape for x in xs), strict=True))
+        common = [n[0] if d == dim else self._common(n) for d, n in enumerate(columns)]
+        parts: list[SSAValue] = []
+        for x in xs:
+            shape = list(common)
+            shape[dim] = x.shape[dim]
+            shape = [n if x.shape[d] != 1 or d == dim else common[d] for d, n in enumerate(shape)]
+            parts.append(self.retyped(x, shape).value)
+        return self.add(nn.ConcatOp(parts, dim), xs[0].kind)
+
+    def slice(
+        self,
+        x: Tensor,
+        start: Sequence[Dim | int],
+        shape: Sequence[Dim | int],
+        step: Sequence[int] = (),
+    ) -> Tensor:
+        """Return elements `start + step * i` in each dimension."""
+        if tuple(Dim.of(n) for n in shape) == x.shape and all(s == 1 for s in step):
+            return x
+        return self.add(nn.SliceOp(x.value, start, shape, step), x.kind)
+
+    def part(self, x: Tensor, dim: int, start: Dim | int, count: Dim | int) -> Tensor:
+        """Return `count` indices of one dimension from `start` on."""
+        starts: list[Dim | int] = [0] * len(x.shape)
+        shape: list[Dim | int] = list(x.shape)
+        starts[dim], shape[dim] = start, count
+        return self.slice(x, starts, shape)
+
+    def pad(self, x: Tensor, low: Sequence[Any], high: Sequence[Any], number: Any = 0) -> Tensor:
+        """Return `x` with elements of `number` around it."""
+        if all(n == 0 for n in (*low, *high)):
+            return x
+        return self.add(nn.PadOp(x.value, low, high, _scalar(number, x.kind)), x.kind)
+
+    def iota(self, dim: int, shape: Sequence[Dim | int], kind: Kind = INT64) -> Tensor:
+        """Return the position along `dim`."""
+        return self.add(nn.IotaOp(dim, tensor(element_of(kind), shape)), kind)
+
+    # Sums
+
+    def reduce(self, kind: str, x: Tensor, axes: Sequence[int], *, keep: bool = False) -> Tensor:
+        """Return `kind` over `axes`; argmax and argmin give i32."""
+        result = INT32 if kind.startswith("arg") else x.kind
+        y = self.add(nn.ReduceOp(x.value, kind, sorted(axes)), result) if axes else x
+        if not keep:
+            return y
+        return self.reshape(y, [Dim.of(1) if d in axes else n for d, n in enumerate(x.shape)])
+
+    def mean(self, x: Tensor, axes: Sequence[int], *, keep: bool = False) -> Tensor:
+        """Return the sum over `axes` divided by the number of elements."""
+        total = self.reduce("add", x, axes, keep=keep)
+        count = self.count(x, axes, total)
+        return self.binary(nn.DivOp, total, count)
+
+    def count(self, x: Tensor, axes: Sequence[int], like: Tensor) -> Tensor:
+        """Return how many elements `axes` have, as a tensor like `like`."""
+        total = Dim.of(1)
+        for axis in axes:
+            total = total * x.shape[axis]
+        if total.constant is not None:
+            return self.like(total.constant, like)
+        number = self.extents([total], like.kind)
+        return self.broadcast_to(self.reshape(number, [1] * len(like.shape)), like.shape)
+
+    def dot(
+        self,
+        a: Tensor,
+        b: Tensor,
+        contract: Sequence[tuple[int, int]],
+        batch: Sequence[tuple[int, int]] = (),
+    ) -> Tensor:
+        """Return sums of products, as `nn.dot_general` gives them: f32 for narrow floats."""
+        b_shape = list(b.shape)
+        for i, j in (*contract, *batch):
+            b_shape[j] = a.shape[i]
+        b = self.retyped(b, b_shape)
+        op = nn.DotGeneralOp(a.value, b.value, contract, batch)
+        return self.add(op, kind_of(nn.element(op.y)))
+
+    def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """Return rows of `x` along `axis`; negative indices count from the end."""
+        return self.add(
+            nn.GatherOp(x.value, self.from_start(indices, x.shape[axis]).value, axis), x.kind
+        )
+
+    def from_start(self, indices: Tensor, extent: Dim) -> Tensor:
+        """Return indices in which those below 0 are counted from the end of an extent."""
+        size = self.reshape(self.extents([extent], indices.kind), [])
+        negative = self.compare("lt", indices, self.like(0, indices))
+        return self.select(negative, self.binary(nn.AddOp, indices, size), indices)
+
+
+def element_of(kind: Kind) -> Attribute:
+    """Return the element type of tensors that hold a kind."""
+    if kind.element is not None:
+        return kind.element
+    if kind.bits == 0:
+        raise FormatError("strings are no numbers")
+    return i8 if kind.name.startswith("int") else ui8
+
+
+def kind_of(element: Attribute) -> Kind:
+    """Return the kind that tensors of an element type hold."""
+    return next(kind for kind in KINDS.values() if kind.element == element)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a == b:
+        return math.copysign(1, a) == math.copysign(1, b) if isinstance(a, float) else True
+    return bool(np.isnan(a) and np.isnan(b))
+
+
+def _scalar(number: Any, kind: Kind) -> Attribute:
+    element = element_of(kind)
+    if kind.is_float and kind.element is not None:
+        return FloatAttr(float(number), cast("Any", element))
+    return IntegerAttr(int(number), cast("Any", element))

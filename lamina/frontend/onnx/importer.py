@@ -1,0 +1,357 @@
+"""From an ONNX graph to `@forward`: node after node, each by the converter of its operator set."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy.typing as npt
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from lamina.dialects.dims import FUNCTIONS, Dim
+from lamina.errors import FormatError, LaminaError, UnsupportedError
+from lamina.frontend.graph import Graph
+from lamina.frontend.model import MOST_READ
+from lamina.frontend.onnx import converters as _converters
+from lamina.frontend.onnx.checks import graph_path, node_label
+from lamina.frontend.onnx.emit import Emit, element_of
+from lamina.frontend.onnx.folding import fold
+from lamina.frontend.onnx.foreign import captured, foreign
+from lamina.frontend.onnx.kinds import KINDS, Kind
+from lamina.frontend.onnx.model_file import OnnxFile, function_path
+from lamina.frontend.onnx.node import NeedsValueError, Node
+from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
+from lamina.frontend.onnx.values import Array, Known, Several, Tensor, Value
+from lamina.frontend.shown import shown
+
+if TYPE_CHECKING:
+    from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
+
+_converters.load()
+
+_FAULTS: Final = (
+    VerifyException, AssertionError, IndexError, KeyError, OverflowError, TypeError, ValueError,
+    ZeroDivisionError,
+)  # fmt: skip
+"""What a converter may meet in a graph whose parts do not fit together."""
+
+_HUGE: Final = 1 << 40
+
+Converters = Mapping[tuple[str, str], Sequence[tuple[int, Converter]]]
+
+
+@dataclass
+class Scope:
+    """The names of one graph, and those around it; `path` tells its tensors from others'."""
+
+    path: str
+    opsets: Mapping[str, int]
+    outer: Scope | None = None
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    attributes: Mapping[str, AttributeProto] = field(default_factory=dict[str, Any])
+
+    def find(self, name: str) -> Value:
+        """Return what a name stands for; an empty one for nothing."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        return None
+
+
+def import_onnx(file: OnnxFile, extra: Converters | None = None) -> ModuleOp:
+    """Return the plain graph of a model.
+
+    Inputs and outputs have the names of the file; extents without a number are symbols. `extra`
+    are converters that come before those of the box. Raises `FormatError` or `UnsupportedError`
+    naming the node.
+    """
+    return Importer(file, extra).module()
+
+
+class Importer:
+    """One import: the graph that is being built, and how nodes get there."""
+
+    def __init__(self, file: OnnxFile, extra: Converters | None = None) -> None:
+        """Begin the graph of a file."""
+        self.file = file
+        self.graph = Graph(file.weights)
+        self.emit = Emit(self.graph, file.where)
+        self._tables: list[Converters] = [*([extra] if extra else []), CONVERTERS]
+        self._functions = {(f.domain, f.name): f for f in file.proto.functions}
+        self._ranks = _declared(file.proto.graph)
+
+    def module(self, given: Mapping[str, tuple[npt.NDArray[Any], Kind]] | None = None) -> ModuleOp:
+        """Return the module of the whole model; for `given` inputs, which are no longer any.
+
+        Of those, large ones stay inputs, of the shape that they have.
+        """
+        main = self.file.proto.graph
+        scope = Scope("", self.file.opsets)
+        self._constants(main, scope)
+        for value in main.input:
+            if given is not None and value.name in given:
+                scope.values[value.name] = self._given(value.name, *given[value.name])
+            elif value.name not in scope.values:
+                scope.values[value.name] = self._input(value)
+        self.nodes(main.node, scope)
+        for value in main.output:
+            found = scope.find(value.name)
+            self._output(value, found)
+        return self.graph.finish(lambda _: True)
+
+    # Graphs
+
+    def run(
+        self, graph: GraphProto, path: str, outer: Scope, inputs: Sequence[Value]
+    ) -> list[Value]:
+        """Import a graph inside a node for given inputs; return its outputs."""
+        scope = Scope(path, outer.opsets, outer, attributes=outer.attributes)
+        self._constants(graph, scope)
+        names = [value.name for value in graph.input]
+        scope.values |= dict(zip(names, inputs, strict=False))
+        self.nodes(graph.node, scope)
+        return [scope.find(value.name) for value in graph.output]
+
+    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+        """Import nodes in turn; their outputs become names of the scope."""
+        for proto in nodes:
+            outputs = self._node(proto, scope)
+            named = zip(proto.output, outputs, strict=False)
+            scope.values |= {name: value for name, value in named if name}
+
+    def _constants(self, graph: GraphProto, scope: Scope) -> None:
+        for tensor in graph.initializer:
+            scope.values[tensor.name] = self.file.constants[f"{scope.path}{tensor.name}"]
+
+    # Nodes
+
+    def _node(self, proto: NodeProto, scope: Scope) -> Sequence[Value]:
+        label = node_label(proto, scope.path)
+        inputs = [scope.find(name) for name in proto.input]
+        proto = self._resolved(proto, scope)
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        with self.graph.at(f"/{label.removeprefix('/')}"):
+            try:
+                return self._converted(proto, domain, inputs, label, scope)
+            except LaminaError:
+                raise
+            except _FAULTS as error:
+                what = str(error).splitlines()[0] if str(error) else type(error).__name__
+                where = f"{self.file.where}: node {label!r} ({proto.op_type})"
+                raise FormatError(f"{where}: its parts do not fit together: {what}") from error
+
+    def _converted(
+        self, proto: NodeProto, domain: str, inputs: list[Value], label: str, scope: Scope
+    ) -> Sequence[Value]:
+        if (
+            domain == ""
+            and proto.op_type == "Constant"
+            and f"{scope.path}{proto.output[0]}" in (self.file.constants)
+        ):
+            return [self.file.constants[f"{scope.path}{proto.output[0]}"]]
+        function = self._functions.get((proto.domain, proto.op_type))
+        version = scope.opsets.get(domain, 0)
+        node = Node(self.emit, proto, inputs, version, label)
+        if domain == "" and (folded := fold(node)) is not None:
+            return folded
+        found = [converter_of(table, domain, proto.op_type, version) for table in self._tables]
+        convert = next((each for each in found if each is not None), None)
+        if convert is not None and (function is None or found[0] is not None):
+            node.graphs = lambda name, values: self._branch(proto, name, values, scope)
+            try:
+                return _outputs(convert(node))
+            except NeedsValueError as error:
+                return self._foreign(proto, error, scope)
+        if function is not None:
+            return self._function(function, proto, inputs, scope)
+        body = _standard_function(proto, domain, version, inputs)
+        if body is not None:
+            return self._function(body, proto, inputs, scope)
+        known = domain in scope.opsets or domain == ""
+        raise UnsupportedError(
+            f"{node.where}: the operator {_qualified(domain, proto.op_type)} of operator set "
+            f"{version if known else 'none'} is not supported"
+        )
+
+    def _foreign(self, proto: NodeProto, reason: UnsupportedError, scope: Scope) -> list[Value]:
+        """Keep a node that cannot be imported before its inputs are known."""
+        values = {name: scope.find(name) for name in [*proto.input, *captured(proto)]}
+        functions = list(self._functions.values())
+        return foreign(
+            self.emit,
+            proto,
+            values,
+            scope.opsets,
+            functions,
+            reason,
+            self.graph.fresh_symbols,
+            self._ranks if scope.outer is None and not scope.path else {},
+        )
+
+    def _branch(
+        self, proto: NodeProto, name: str, values: Sequence[Value], scope: Scope
+    ) -> list[Value]:
+        graph = next(each.g for each in proto.attribute if each.name == name)
+        return self.run(graph, graph_path(proto, name, scope.path), scope, values)
+
+    def _function(
+        self, function: FunctionProto, proto: NodeProto, inputs: Sequence[Value], outer: Scope
+    ) -> list[Value]:
+        opsets = {
+            "" if each.domain == "ai.onnx" else each.domain: each.version
+            for each in function.opset_import
+        }
+        given = {each.name: each for each in proto.attribute}
+        defaults = {each.name: each for each in function.attribute_proto}
+        path = function_path(function.domain, function.name)
+        scope = Scope(path, {**outer.opsets, **opsets}, None, attributes={**defaults, **given})
+        scope.values |= dict(
+            zip(function.input, [*inputs, *[None] * len(function.input)], strict=False)
+        )
+        self.nodes(function.node, scope)
+        return [scope.find(name) for name in function.output]
+
+    def _resolved(self, proto: NodeProto, scope: Scope) -> NodeProto:
+        """Return a node whose attributes that refer to those of its function have their values."""
+        if not any(each.ref_attr_name for each in proto.attribute):
+            return proto
+        copy = type(proto)()
+        copy.CopyFrom(proto)
+        del copy.attribute[:]
+        for each in proto.attribute:
+            if not each.ref_attr_name:
+                copy.attribute.append(each)
+            elif each.ref_attr_name in scope.attributes:
+                copy.attribute.append(scope.attributes[each.ref_attr_name])
+                copy.attribute[-1].name = each.name
+        return copy
+
+    # Inputs and outputs
+
+    def _input(self, value: ValueInfoProto) -> Tensor:
+        where = f"{self.file.where}: input {value.name!r}"
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise UnsupportedError(f"{where}: only tensors can be inputs")
+        tensor = value.type.tensor_type
+        if tensor.elem_type not in KINDS:
+            raise FormatError(f"{where}: element type {tensor.elem_type} is not known")
+        kind = KINDS[tensor.elem_type]
+        if kind.bits == 0:
+            raise UnsupportedError(f"{where}: strings are not supported")
+        if not tensor.HasField("shape"):
+            raise UnsupportedError(f"{where}: its rank is not said, and has to be")
+        dims = [self._dim(value.name, i, dim) for i, dim in enumerate(tensor.shape.dim)]
+        return Tensor(self.graph.input(value.name, element_of(kind), dims), kind)
+
+    def _given(self, name: str, array: npt.NDArray[Any], kind: Kind) -> Array:
+        if array.size <= MOST_READ:
+            return Known(array, kind)
+        return Tensor(self.graph.input(name, element_of(kind), array.shape), kind)
+
+    def _dim(self, name: str, axis: int, dim: Any) -> Dim:
+        if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
+            if dim.dim_value > _HUGE:
+                raise FormatError(
+                    f"{self.file.where}: input {name!r}: extent {dim.dim_value} is too large"
+                )
+            return Dim.of(int(dim.dim_value))
+        if dim.WhichOneof("value") == "dim_param" and dim.dim_param:
+            return Dim.symbol(_symbol(dim.dim_param))
+        return Dim.symbol(_symbol(f"{name}_{axis}"))
+
+    def _output(self, value: ValueInfoProto, found: Value) -> None:
+        where = f"{self.file.where}: output {value.name!r}"
+        if found is None or isinstance(found, Several):
+            raise UnsupportedError(f"{where}: only tensors can be outputs")
+        with self.graph.at(f"/{value.name}"):
+            tensor = self.emit.tensor(found)
+        self._compare(value, tensor)
+        self.graph.output(value.name, tensor.value)
+
+    def _compare(self, value: ValueInfoProto, found: Tensor) -> None:
+        """Warn where a declared output has another form than what the graph computes."""
+        declared = value.type.tensor_type
+        if not declared.HasField("shape"):
+            return
+        dims = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+        own = [n.constant for n in found.shape]
+        differ = len(dims) != len(own) or any(
+            a is not None and a > 0 and b is not None and a != b
+            for a, b in zip(dims, own, strict=True)
+        )
+        if differ:
+            shape = ", ".join(str(n) for n in found.shape)
+            warnings.warn(
+                f"{self.file.where}: output {value.name!r} is declared with another shape than "
+                f"the graph gives it: [{shape}]",
+                stacklevel=2,
+            )
+
+
+def _declared(graph: GraphProto) -> dict[str, tuple[Kind, int]]:
+    """Return the element types and ranks that a graph declares for its values."""
+    found: dict[str, tuple[Kind, int]] = {}
+    for value in [*graph.value_info, *graph.output]:
+        kind = value.type.tensor_type
+        if (
+            value.type.HasField("tensor_type")
+            and kind.HasField("shape")
+            and kind.elem_type in KINDS
+        ):
+            found[value.name] = KINDS[kind.elem_type], len(kind.shape.dim)
+    return found
+
+
+def _outputs(result: Value | Sequence[Value]) -> Sequence[Value]:
+    single = result is None or isinstance(result, Array | Several)
+    return [result] if single else result  # pyright: ignore[reportReturnType]
+
+
+def _symbol(name: str) -> str:
+    """Return the nearest to a name that an extent may be called."""
+    plain = re.sub(r"[^A-Za-z0-9_.]", "_", name, flags=re.ASCII)
+    return (
+        f"_{plain}"
+        if not plain or not re.match(r"[A-Za-z_]", plain) or plain in FUNCTIONS
+        else plain
+    )
+
+
+def _qualified(domain: str, op: str) -> str:
+    return f"{shown(domain)[1:-1]}.{op}" if domain else op
+
+
+def _standard_function(
+    proto: NodeProto, domain: str, version: int, inputs: Sequence[Value]
+) -> FunctionProto | None:
+    """Return the body that the standard gives an operator, if it gives it one."""
+    import onnx
+    from onnx import defs
+
+    try:
+        schema: Any = defs.get_schema(proto.op_type, version, domain)
+    except defs.SchemaError:
+        return None
+    if schema.has_function:
+        return schema.function_body
+    if not schema.has_context_dependent_function:
+        return None
+    types: list[bytes] = []
+    for value in inputs:
+        if isinstance(value, Several) or value is None:
+            types.append(onnx.TypeProto().SerializeToString())
+            continue
+        shape = [n.constant if n.constant is not None else str(n) for n in value.shape]
+        types.append(
+            onnx.helper.make_tensor_type_proto(value.kind.number, shape).SerializeToString()
+        )
+    body = schema.get_context_dependent_function(proto.SerializeToString(), types)
+    function = onnx.FunctionProto()
+    function.ParseFromString(body)
+    return function if function.node else None
