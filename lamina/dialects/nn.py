@@ -181,6 +181,83 @@ class CosOp(_Unary):
 
 
 @irdl_op_definition
+class TanOp(_Unary):
+    """`y = tan x`."""
+
+    name = "nn.tan"
+
+
+@irdl_op_definition
+class AsinOp(_Unary):
+    """`y = asin x`; NaN beyond 1."""
+
+    name = "nn.asin"
+
+
+@irdl_op_definition
+class AcosOp(_Unary):
+    """`y = acos x`; NaN beyond 1."""
+
+    name = "nn.acos"
+
+
+@irdl_op_definition
+class AtanOp(_Unary):
+    """`y = atan x`."""
+
+    name = "nn.atan"
+
+
+@irdl_op_definition
+class SinhOp(_Unary):
+    """`y = (e^x - e^-x) / 2`."""
+
+    name = "nn.sinh"
+
+
+@irdl_op_definition
+class CoshOp(_Unary):
+    """`y = (e^x + e^-x) / 2`."""
+
+    name = "nn.cosh"
+
+
+@irdl_op_definition
+class AsinhOp(_Unary):
+    """`y` with `sinh y = x`."""
+
+    name = "nn.asinh"
+
+
+@irdl_op_definition
+class AcoshOp(_Unary):
+    """`y >= 0` with `cosh y = x`; NaN below 1."""
+
+    name = "nn.acosh"
+
+
+@irdl_op_definition
+class AtanhOp(_Unary):
+    """`y` with `tanh y = x`; NaN beyond 1."""
+
+    name = "nn.atanh"
+
+
+@irdl_op_definition
+class SignOp(_Unary):
+    """`y` is 1, 0 or -1 as x is above, at or below 0; NaN stays."""
+
+    name = "nn.sign"
+
+
+@irdl_op_definition
+class SoftplusOp(_Unary):
+    """`y = ln(1 + e^x)`."""
+
+    name = "nn.softplus"
+
+
+@irdl_op_definition
 class FloorOp(_Unary):
     """`y` is the largest integer that is not above `x`."""
 
@@ -269,14 +346,31 @@ class DivOp(_Binary):
 
 @irdl_op_definition
 class ModOp(_Binary):
-    """`y = a - b * trunc(a / b)`; for integers, 0 where `b` is 0."""
+    """`y = a - b * trunc(a / b)`, which has the sign of a; for integers, 0 where `b` is 0.
+
+    With `floor` rounded down instead, so that y has the sign of b:
+
+    %y = nn.mod %a, %b {floor} : tensor<4xi32>
+    """
 
     name = "nn.mod"
+
+    floor = opt_prop_def(UnitAttr)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def __init__(self, a: SSAValue, b: SSAValue, *, floor: bool = False) -> None:
+        IRDLOperation.__init__(
+            self,
+            operands=[a, b],
+            properties={"floor": UnitAttr()} if floor else {},
+            result_types=[a.type],
+        )
 
 
 @irdl_op_definition
 class PowOp(_Binary):
-    """`y = a ^ b`."""
+    """`y = a ^ b`; integers wrap, and to a power below 0 they are 1, -1 or 0."""
 
     name = "nn.pow"
 
@@ -1205,8 +1299,14 @@ class SwitchOp(IRDLOperation):
 
 OPS: list[type[Operation]] = [
     AbsOp,
+    AcosOp,
+    AcoshOp,
     AddOp,
     AndOp,
+    AsinOp,
+    AsinhOp,
+    AtanOp,
+    AtanhOp,
     AttentionOp,
     BindOp,
     BroadcastOp,
@@ -1217,7 +1317,9 @@ OPS: list[type[Operation]] = [
     ConcatOp,
     ConstantOp,
     ConvOp,
+    ConvTransposeOp,
     CosOp,
+    CoshOp,
     DivOp,
     DotGeneralOp,
     EmbeddingOp,
@@ -1234,7 +1336,6 @@ OPS: list[type[Operation]] = [
     IotaOp,
     LayerNormOp,
     LogOp,
-    ConvTransposeOp,
     MaxOp,
     MinOp,
     ModOp,
@@ -1258,14 +1359,18 @@ OPS: list[type[Operation]] = [
     ShlOp,
     ShrOp,
     SigmoidOp,
+    SignOp,
     SiluOp,
     SinOp,
+    SinhOp,
     SliceOp,
     SoftmaxOp,
+    SoftplusOp,
     SortOp,
     SqrtOp,
     SubOp,
     SwitchOp,
+    TanOp,
     TanhOp,
     TransposeOp,
     XorOp,

@@ -12,12 +12,26 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import tile
-from lamina.passes.formulas import circular, exponentials, logarithms, powers
+from lamina.passes.formulas import (
+    circular,
+    exponentials,
+    hyperbolic,
+    inverse_circular,
+    logarithms,
+    powers,
+)
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 
 FORMULAS: dict[type[Operation], Callable[..., SSAValue]] = {
+    math.AcosOp: inverse_circular.acos,
+    math.AcoshOp: hyperbolic.acosh,
+    math.AsinOp: inverse_circular.asin,
+    math.AsinhOp: hyperbolic.asinh,
+    math.AtanOp: inverse_circular.atan,
+    math.AtanhOp: hyperbolic.atanh,
     math.CosOp: circular.cos,
+    math.CoshOp: hyperbolic.cosh,
     math.ErfOp: exponentials.erf,
     math.Exp2Op: exponentials.exp2,
     math.ExpM1Op: exponentials.expm1,
@@ -28,6 +42,8 @@ FORMULAS: dict[type[Operation], Callable[..., SSAValue]] = {
     math.PowFOp: powers.powf,
     math.RsqrtOp: powers.rsqrt,
     math.SinOp: circular.sin,
+    math.SinhOp: hyperbolic.sinh,
+    math.TanOp: circular.tan,
     math.TanhOp: exponentials.tanh,
 }
 """The formula of each function, of its operands in f32."""
@@ -37,9 +53,10 @@ FORMULAS: dict[type[Operation], Callable[..., SSAValue]] = {
 class DecomposeMathPass(ModulePass):
     """Kernels call no function of `FORMULAS` on floats of at most 32 bits but those `keep` names.
 
-    Errors are at most 2 units in the last place of f32 (powf: 4; sin and cos: |x| <= 2^17), and
-    infinities, NaN, zeros and denormals are kept. f16 and bf16 go through f32; f64 stays. A
-    `math.exp` with `lamina.nonpositive` has no operand above 0, and is 0 below 2^-126.
+    Errors are at most 2 units in the last place of f32 (powf, tan, acosh, atanh: 4; sin, cos and
+    tan: |x| <= 2^17), and infinities, NaN, zeros and denormals are kept. f16 and bf16 go through
+    f32; f64 stays. A `math.exp` with `lamina.nonpositive` has no operand above 0, and is 0 below
+    2^-126.
     """
 
     name = "decompose-math"

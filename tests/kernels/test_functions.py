@@ -37,6 +37,22 @@ FUNCTIONS: dict[str, tuple[type[Any], Function, float]] = {
 }
 """The operation, its meaning in float64, and how many units in the last place it may be off."""
 
+SELDOM: dict[str, tuple[type[Any], Function, float]] = {
+    "tan": (nn.TanOp, np.tan, 4),
+    "asin": (nn.AsinOp, np.arcsin, 2),
+    "acos": (nn.AcosOp, np.arccos, 2),
+    "atan": (nn.AtanOp, np.arctan, 2),
+    "sinh": (nn.SinhOp, np.sinh, 2),
+    "cosh": (nn.CoshOp, np.cosh, 2),
+    "asinh": (nn.AsinhOp, np.arcsinh, 2),
+    "acosh": (nn.AcoshOp, np.arccosh, 4),
+    "atanh": (nn.AtanhOp, np.arctanh, 4),
+    "softplus": (nn.SoftplusOp, lambda x: np.logaddexp(x, 0), 4),
+}
+"""The same for functions that fewer samples are spent on."""
+
+ALL = FUNCTIONS | SELDOM
+
 ANGLE = 2.0**17
 """Up to where sines and cosines are accurate."""
 
@@ -66,7 +82,7 @@ ANGLES = np.arange(1, ANGLE / (HALF_PI / 2)) * (HALF_PI / 2)
 
 
 def native(name: str, level: str) -> Function:
-    return computed(FUNCTIONS[name][0], level)
+    return computed(ALL[name][0], level)
 
 
 @cache
@@ -87,7 +103,7 @@ def around(points: Any, near: int) -> Any:
 
 
 def in_range(name: str, x: Any) -> Any:
-    return x[np.abs(x) <= ANGLE] if name in ("sin", "cos") else x
+    return x[np.abs(x) <= ANGLE] if name in ("sin", "cos", "tan") else x
 
 
 def anywhere(name: str, count: int) -> Any:
@@ -100,7 +116,7 @@ def anywhere(name: str, count: int) -> Any:
 def check(name: str, level: str, x: Any) -> None:
     """Results are near those in float64; zeros, infinities and NaN are theirs, signs included."""
     with np.errstate(all="ignore"):
-        exact = FUNCTIONS[name][1](x.astype(np.float64))
+        exact = ALL[name][1](x.astype(np.float64))
         expected = exact.astype(np.float32)
         got = native(name, level)(x)
         unit = 2.0 ** (np.clip(np.frexp(exact)[1] - 1, -126, 127) - 23)
@@ -108,7 +124,7 @@ def check(name: str, level: str, x: Any) -> None:
     same = (got == expected) | (np.isnan(got) & np.isnan(expected))
     error = np.where(same, 0, np.where(np.isnan(error), np.inf, error))
     worst = error.argmax()
-    assert error[worst] <= FUNCTIONS[name][2], (x[worst], got[worst], expected[worst])
+    assert error[worst] <= ALL[name][2], (x[worst], got[worst], expected[worst])
     wrong = (np.signbit(got) != np.signbit(expected)) & ~np.isnan(expected)
     assert not wrong.any(), (x[wrong][0], got[wrong][0])
 
@@ -123,6 +139,13 @@ def test_a_function_of_any_float_is_near_its_value_in_float64(name: str, level: 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_is_as_near_where_its_formula_changes(name: str, level: str) -> None:
     check(name, level, in_range(name, around([*EVERYWHERE, *POINTS.get(name, ())], NEAR)))
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_a_function_that_is_seldom_used_is_near_its_value_in_float64(name: str) -> None:
+    points = [*EVERYWHERE, 1 - 2.0**-24, 1 + 2.0**-23, 1e4, 2.0**14, 88.7, 89.4, *STEPS[:130:8]]
+    ends = in_range(name, around(points, NEAR))
+    check(name, "auto", np.concatenate([anywhere(name, SAMPLES["generic"] // 4), ends]))
 
 
 @pytest.mark.parametrize("level", SAMPLES)

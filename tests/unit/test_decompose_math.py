@@ -45,6 +45,15 @@ EXACT: dict[type[Operation], Function] = {
     ops.ErfOp: lambda x: np.frompyfunc(math.erf, 1, 1)(x).astype(np.float64),
     ops.SinOp: np.sin,
     ops.CosOp: np.cos,
+    ops.TanOp: np.tan,
+    ops.AsinOp: np.arcsin,
+    ops.AcosOp: np.arccos,
+    ops.AtanOp: np.arctan,
+    ops.SinhOp: np.sinh,
+    ops.CoshOp: np.cosh,
+    ops.AsinhOp: np.arcsinh,
+    ops.AcoshOp: np.arccosh,
+    ops.AtanhOp: np.arctanh,
     ops.RsqrtOp: lambda x: 1 / np.sqrt(x),
     ops.PowFOp: np.power,
 }
@@ -58,10 +67,23 @@ SPAN: dict[type[Operation], float] = {
     ops.ErfOp: 4.2,
     ops.SinOp: 1 << 17,
     ops.CosOp: 1 << 17,
+    ops.TanOp: 1 << 17,
+    ops.AsinOp: 1,
+    ops.AcosOp: 1,
+    ops.AtanhOp: 1,
+    ops.SinhOp: 90,
+    ops.CoshOp: 90,
 }
 """Up to where a function is interesting, or accurate."""
 
+LOOSE = (ops.TanOp, ops.AcoshOp, ops.AtanhOp)
+"""What may be four units in the last place off, and not two."""
+
 UNARY = [kind for kind in FORMULAS if kind is not ops.PowFOp]
+ALIKE = (ops.AcosOp, ops.AcoshOp, ops.AsinhOp, ops.AtanOp, ops.AtanhOp, ops.CoshOp)
+FORMS = [kind for kind in UNARY if kind not in ALIKE]
+"""One function of each kind of formula."""
+
 SPECIAL = np.array(
     [
         *(0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-40, -1e-40),
@@ -125,7 +147,7 @@ def samples(kind: type[Operation]) -> Any:
     random = np.random.default_rng(5)
     span, size = SPAN.get(kind, 4.0), COUNT // 4
     anywhere = random.integers(0, 1 << 32, size, dtype=np.uint32).view(np.float32)
-    if kind in (ops.SinOp, ops.CosOp):
+    if kind in (ops.SinOp, ops.CosOp, ops.TanOp):
         anywhere = anywhere[np.abs(anywhere) <= span]
     parts = [random.uniform(-span, span, size), random.uniform(-1, 1, size)]
     parts.append(1 + random.normal(0, 0.2, size))
@@ -133,12 +155,12 @@ def samples(kind: type[Operation]) -> Any:
 
 
 @pytest.mark.parametrize("kind", UNARY, ids=lambda kind: kind.name)
-def test_a_function_is_within_two_units_in_the_last_place(kind: type[Operation]) -> None:
+def test_a_function_is_within_a_few_units_in_the_last_place(kind: type[Operation]) -> None:
     x = samples(kind)
     with quiet():
         exact = EXACT[kind](x.astype(np.float64))
     error = ulps(formula(kind, x), exact)
-    assert error.max() <= 2, x[error.argmax()]
+    assert error.max() <= (4 if kind in LOOSE else 2), x[error.argmax()]
 
 
 def test_a_power_is_within_four_units_in_the_last_place() -> None:
@@ -201,7 +223,7 @@ def test_a_circular_function_stays_within_one_of_any_number(kind: type[Operation
 
 
 @pytest.mark.parametrize(("element", "dtype"), [(f16, np.float16), (bf16, ml_dtypes.bfloat16)])
-@pytest.mark.parametrize("kind", UNARY, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.name)
 def test_a_function_of_half_floats_is_rounded_once(
     kind: type[Operation], element: Attribute, dtype: Any
 ) -> None:
@@ -214,18 +236,18 @@ def test_a_function_of_half_floats_is_rounded_once(
     assert (steps > 0).mean() < 0.01
 
 
-@pytest.mark.parametrize("kind", UNARY, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.name)
 def test_a_function_of_a_scalar_is_that_of_a_vector(kind: type[Operation]) -> None:
     x = np.array([0.75], np.float32)
     scalar = evaluate(decomposed(kernel(kind, None)), x)
-    assert np.array_equal(scalar, formula(kind, np.repeat(x, 3))[:1])
+    assert np.array_equal(scalar, formula(kind, np.repeat(x, 3))[:1], equal_nan=True)
 
 
 def names(program: tile.KernelOp) -> list[str]:
     return [op.name for op in program.body.walk()]
 
 
-@pytest.mark.parametrize("kind", UNARY, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.name)
 def test_no_call_is_left_but_what_a_target_keeps(kind: type[Operation]) -> None:
     assert kind.name not in names(decomposed(kernel(kind, 8)))
     assert kind.name in names(decomposed(kernel(kind, 8), keep=(kind.name,)))
@@ -254,7 +276,7 @@ def test_constants_are_made_once_and_first() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", UNARY, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", FORMS, ids=lambda kind: kind.name)
 def test_a_formula_reads_back_equal_from_its_text(kind: type[Operation]) -> None:
     program = decomposed(kernel(kind, 16))
     again = Parser(context(), str(program)).parse_op()

@@ -8,7 +8,9 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from lamina.passes import polynomials as p
+from lamina.passes.formulas.exponentials import exp
 from lamina.passes.formulas.formula import Formula
+from lamina.passes.formulas.logarithms import log1p
 
 _BIASED = p.ROUND + 127.0
 _ZERO, _INFINITY = -127.0, 128.0
@@ -51,3 +53,8 @@ def gelu(f: Formula, x: SSAValue) -> SSAValue:
     # Of -infinity NaN. As less +0 leaves a number alone, that would be made a choice of two.
     above = f.sub(x, f.at_most(x, -0.0))
     return f.fma(f.neg(size), tail, above)
+
+
+def softplus(f: Formula, x: SSAValue) -> SSAValue:
+    """max(x, 0) + ln(1 + e^-|x|)."""
+    return f.add(f.at_least(x, 0.0), log1p(f, exp(f, f.neg(f.abs(x)))))

@@ -1,4 +1,4 @@
-"""Sine and cosine."""
+"""Sine, cosine and tangent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,23 @@ def cos(f: Formula, x: SSAValue) -> SSAValue:
     return _by_quadrant(f, x, 1)
 
 
+def tan(f: Formula, x: SSAValue) -> SSAValue:
+    """Return tan x: sine over cosine, or -cosine over sine in odd quadrants."""
+    sine, cosine, quadrant = _parts(f, x)
+    odd = f.compare_bits("ne", f.mask(quadrant, 1), 0)
+    return f.div(f.select(odd, f.neg(cosine), sine), f.select(odd, sine, cosine))
+
+
 def _by_quadrant(f: Formula, x: SSAValue, ahead: int) -> SSAValue:
+    sine, cosine, quadrant = _parts(f, x)
+    quadrant = f.plus(quadrant, ahead) if ahead else quadrant
+    odd = f.compare_bits("ne", f.mask(quadrant, 1), 0)
+    sign = f.left(f.mask(quadrant, 2), 30)
+    return f.from_bits(f.flip(f.bits(f.select(odd, cosine, sine)), sign))
+
+
+def _parts(f: Formula, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Return the sine and cosine of the rest, and the bits that number the quadrant."""
     rounded = f.fma(x, p.TWO_OVER_PI, p.ROUND)
     n = f.sub(rounded, p.ROUND)
     rest = x
@@ -31,9 +47,4 @@ def _by_quadrant(f: Formula, x: SSAValue, ahead: int) -> SSAValue:
     square = f.mul(rest, rest)
     sine = f.fma(f.mul(rest, square), f.polynomial(square, p.SIN), rest)
     sine = f.copysign(sine, rest)  # the sum of -0 and what it is less is 0
-    cosine = f.polynomial(square, p.COS)
-    quadrant = f.bits(rounded)
-    quadrant = f.plus(quadrant, ahead) if ahead else quadrant
-    odd = f.compare_bits("ne", f.mask(quadrant, 1), 0)
-    sign = f.left(f.mask(quadrant, 2), 30)
-    return f.from_bits(f.flip(f.bits(f.select(odd, cosine, sine)), sign))
+    return sine, f.polynomial(square, p.COS), f.bits(rounded)

@@ -19,12 +19,22 @@ def exp(f: Formula, x: SSAValue) -> SSAValue:
 
     Both products by 2^m are exact but for the last one's overflow or gradual underflow.
     """
-    x = f.clamp(x, -104.0, 89.0)
+    power, scale = _scaled_power(f, f.clamp(x, -104.0, 89.0))
+    return f.mul(f.mul(power, scale), scale)
+
+
+def half_exp(f: Formula, x: SSAValue) -> SSAValue:
+    """e^x / 2 of x >= 0, which has numbers where e^x has none any more."""
+    power, scale = _scaled_power(f, f.at_most(x, 90.0))
+    return f.mul(f.mul(f.mul(power, 0.5), scale), scale)
+
+
+def _scaled_power(f: Formula, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Return e^r and 2^m."""
     rounded = f.fma(x, p.INVERSE_LN2 / 2, _BIASED)
     m = f.sub(rounded, _BIASED)
     r = f.fma(m, -2 * p.LN2_LOW, f.fma(m, -2 * p.LN2_HIGH, x))
-    scale = f.power_of_two(rounded)
-    return f.mul(f.mul(f.polynomial(r, p.EXP), scale), scale)
+    return f.polynomial(r, p.EXP), f.power_of_two(rounded)
 
 
 def decay(f: Formula, x: SSAValue) -> SSAValue:

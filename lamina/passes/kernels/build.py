@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from lamina.dialects import nn, tile
 from lamina.errors import LoweringError
-from lamina.passes.kernels import joins, lookups, maps, pages, weights
+from lamina.passes.kernels import joins, lookups, maps, numbers, pages, weights
 from lamina.passes.kernels.attention_kernel import build_attention, build_partial_attention
 from lamina.passes.kernels.contraction_kernel import build_contraction
 from lamina.passes.kernels.conv_kernel import build_conv
@@ -22,7 +22,7 @@ from lamina.passes.kernels.softmax_kernel import build_softmax
 from lamina.passes.kernels.sort_kernel import build_sort
 from lamina.passes.kernels.tiles import RULES
 
-WITH_RULES = (joins, lookups, maps, pages, weights)
+WITH_RULES = (joins, lookups, maps, numbers, pages, weights)
 """Modules whose tile rules are known once they are imported."""
 
 TILE_RULES = RULES

@@ -41,6 +41,15 @@ UNARY: dict[type[Operation], type[Any]] = {
     nn.ErfOp: math.ErfOp,
     nn.SinOp: math.SinOp,
     nn.CosOp: math.CosOp,
+    nn.TanOp: math.TanOp,
+    nn.AsinOp: math.AsinOp,
+    nn.AcosOp: math.AcosOp,
+    nn.AtanOp: math.AtanOp,
+    nn.SinhOp: math.SinhOp,
+    nn.CoshOp: math.CoshOp,
+    nn.AsinhOp: math.AsinhOp,
+    nn.AcoshOp: math.AcoshOp,
+    nn.AtanhOp: math.AtanhOp,
     nn.FloorOp: math.FloorOp,
     nn.CeilOp: math.CeilOp,
     nn.RoundOp: math.RoundEvenOp,
@@ -52,8 +61,6 @@ BINARY: dict[type[Operation], tuple[type[Any] | None, type[Any] | None]] = {
     nn.SubOp: (arith.SubfOp, arith.SubiOp),
     nn.MulOp: (arith.MulfOp, arith.MuliOp),
     nn.DivOp: (arith.DivfOp, arith.DivSIOp),
-    nn.ModOp: (None, arith.RemSIOp),
-    nn.PowOp: (math.PowFOp, None),
     nn.MaxOp: (arith.MaximumfOp, arith.MaxSIOp),
     nn.MinOp: (arith.MinimumfOp, arith.MinSIOp),
     nn.AndOp: (None, arith.AndIOp),
@@ -70,10 +77,10 @@ def _unary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     x = tiles.tile_of(op.operands[0], index)
     if not isinstance(tile.element_of(x.type), AnyFloat):
         return _integer_unary(tiles, op, x)
-    return tiles.emit.add(_known(UNARY[type(op)], x)(x))
+    return tiles.emit.add(known(UNARY[type(op)], x)(x))
 
 
-@rule(nn.SigmoidOp, nn.SiluOp, nn.GeluOp)
+@rule(nn.SigmoidOp, nn.SiluOp, nn.SoftplusOp, nn.GeluOp)
 def _activation(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     """A formula of its own is nearer, or shorter, than a chain of `math` functions."""
     emit, x = tiles.emit, tiles.tile_of(op.operands[0], index)
@@ -88,13 +95,15 @@ def _formula_of(op: Operation) -> Callable[[Formula, SSAValue], SSAValue]:
     match op:
         case nn.SiluOp():
             return activations.silu
+        case nn.SoftplusOp():
+            return activations.softplus
         case nn.GeluOp():
             return activations.gelu if op.approximate is None else activations.gelu_tanh
         case _:
             return exponentials.sigmoid
 
 
-def _known(function: type[Any], x: SSAValue) -> type[Any]:
+def known(function: type[Any], x: SSAValue) -> type[Any]:
     """Return a function that kernels can compute on elements like those of `x`."""
     if function in FORMULAS and tile.element_of(x.type) == f64:
         raise LoweringError(f"{function.name} of f64 has no formula")
@@ -120,7 +129,7 @@ def _binary(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAValue:
     kind = on_floats if isinstance(tile.element_of(a.type), AnyFloat) else on_integers
     if kind is None:
         raise LoweringError(f"{op.name} of {tile.element_of(a.type)} has no tile rule")
-    return tiles.emit.binary(signs.on(_known(kind, a), nn.element(op.operands[0])), a, b)
+    return tiles.emit.binary(signs.on(kind, nn.element(op.operands[0])), a, b)
 
 
 @rule(nn.CompareOp)

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from lamina.dialects import nn
 from lamina.targets.reference import arith, math, numerics
 from lamina.targets.reference.comparisons import COMPARISONS
-from lamina.targets.reference.dtypes import constant, dtype_of, is_float
+from lamina.targets.reference.dtypes import constant, dtype_of, is_float, unsigned
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 
 Args = tuple[Any, ...]
@@ -32,10 +32,36 @@ def _either(floats: Callable[..., Any], integers: Callable[..., Any]) -> Meaning
 
 
 def _power(a: Any, b: Any) -> Any:
-    power = np.power(a.astype(np.float64), b.astype(np.float64))
-    if is_float(a.dtype):
-        return numerics.narrow(power, a.dtype)
-    return numerics.cast(np.trunc(power), a.dtype)
+    return numerics.narrow(np.power(a.astype(np.float64), b.astype(np.float64)), a.dtype)
+
+
+def _whole_power(a: Any, b: Any) -> Any:
+    """Return the product of `b` times `a`, which wraps; below 0 the whole part of its inverse."""
+    one, left = a.dtype.type(1), unsigned(b)
+    power, base = np.ones_like(a), a
+    for bit in range(8 * a.dtype.itemsize):
+        odd = left >> left.dtype.type(bit) & left.dtype.type(1)
+        power = numerics.choose(odd == 1, power * base, power)
+        base = base * base
+    return numerics.choose((b < 0) & (np.abs(a) != one), a.dtype.type(0), power)
+
+
+def _mod(run: Interpreter, op: nn.ModOp, args: Args) -> tuple[Any]:
+    a, b = args
+    rest = (np.fmod if is_float(a.dtype) else numerics.remainder)(a, b)
+    if op.floor is None:
+        return (rest,)
+    return (numerics.choose((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest),)
+
+
+def _sign(x: Any) -> Any:
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    y = numerics.choose(x == 0, zero, numerics.choose(x > 0, one, x))
+    return y if x.dtype.kind == "u" else numerics.choose(x < 0, -one, y)
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(x, 0.0)
 
 
 def _cast(run: Interpreter, op: Any, args: Args) -> tuple[Any]:
@@ -102,6 +128,17 @@ MEANINGS: dict[type[Operation], Meaning] = {
     nn.ErfOp: math.MEANINGS[math_ops.ErfOp],
     nn.SinOp: math.MEANINGS[math_ops.SinOp],
     nn.CosOp: math.MEANINGS[math_ops.CosOp],
+    nn.TanOp: math.MEANINGS[math_ops.TanOp],
+    nn.AsinOp: math.MEANINGS[math_ops.AsinOp],
+    nn.AcosOp: math.MEANINGS[math_ops.AcosOp],
+    nn.AtanOp: math.MEANINGS[math_ops.AtanOp],
+    nn.SinhOp: math.MEANINGS[math_ops.SinhOp],
+    nn.CoshOp: math.MEANINGS[math_ops.CoshOp],
+    nn.AsinhOp: math.MEANINGS[math_ops.AsinhOp],
+    nn.AcoshOp: math.MEANINGS[math_ops.AcoshOp],
+    nn.AtanhOp: math.MEANINGS[math_ops.AtanhOp],
+    nn.SignOp: lambda run, op, args: (_sign(args[0]),),
+    nn.SoftplusOp: math.rounded(_softplus),
     nn.FloorOp: math.MEANINGS[math_ops.FloorOp],
     nn.CeilOp: math.MEANINGS[math_ops.CeilOp],
     nn.RoundOp: math.MEANINGS[math_ops.RoundEvenOp],
@@ -113,8 +150,8 @@ MEANINGS: dict[type[Operation], Meaning] = {
     nn.SubOp: arith.MEANINGS[arith_ops.SubiOp],
     nn.MulOp: arith.MEANINGS[arith_ops.MuliOp],
     nn.DivOp: _either(np.divide, numerics.divide),
-    nn.ModOp: _either(np.fmod, numerics.remainder),
-    nn.PowOp: _either(_power, _power),
+    nn.ModOp: _mod,
+    nn.PowOp: _either(_power, _whole_power),
     nn.MaxOp: _either(numerics.maximum, np.maximum),
     nn.MinOp: _either(numerics.minimum, np.minimum),
     nn.AndOp: arith.MEANINGS[arith_ops.AndIOp],

@@ -23,7 +23,7 @@ INTEGERS: tuple[Attribute, ...] = (i8, i16, i32, i64)
 ALL: tuple[Attribute, ...] = (*FLOATS, i1, *INTEGERS)
 UNSIGNED: tuple[Attribute, ...] = (ui8, ui16, ui32, ui64)
 
-EXACT: tuple[Unary, ...] = (nn.AbsOp, nn.NegOp, nn.ReluOp)
+EXACT: tuple[Unary, ...] = (nn.AbsOp, nn.NegOp, nn.ReluOp, nn.SignOp)
 """Operations of one operand, a number of any type."""
 
 ROUNDED: tuple[Unary, ...] = (nn.FloorOp, nn.CeilOp, nn.RoundOp, nn.SqrtOp)
@@ -39,10 +39,19 @@ FUNCTIONS: tuple[Unary, ...] = (
     nn.SiluOp,
     nn.GeluOp,
     partial(nn.GeluOp, approximate=True),
+    nn.SoftplusOp,
+    nn.AsinOp,
+    nn.AcosOp,
+    nn.AtanOp,
+    nn.SinhOp,
+    nn.CoshOp,
+    nn.AsinhOp,
+    nn.AcoshOp,
+    nn.AtanhOp,
 )
 """Functions of one float that are within some units in the last place."""
 
-PERIODIC: tuple[Unary, ...] = (nn.SinOp, nn.CosOp)
+PERIODIC: tuple[Unary, ...] = (nn.SinOp, nn.CosOp, nn.TanOp)
 
 ARITHMETIC: tuple[Binary, ...] = (
     nn.AddOp,
@@ -115,6 +124,8 @@ def _integers(kind: Attribute, sheet: Sheet) -> None:
     for binary in (*ARITHMETIC, *BITWISE):
         op = binary(a, b)
         sheet.compute(_name(op), op)
+    sheet.compute("pow", nn.PowOp(a, distance))
+    sheet.compute("mod_floor", nn.ModOp(a, b, floor=True))
     for shift in SHIFTS:
         op = shift(a, distance)
         sheet.compute(_name(op), op)

@@ -1,0 +1,78 @@
+"""Tile rules of arithmetic that kernels have no operation for: powers, remainders, signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import SSAValue
+
+from lamina.dialects import nn, tile
+from lamina.dialects.tensors import is_unsigned
+from lamina.errors import LoweringError
+from lamina.passes.kernels.emit import Emit
+from lamina.passes.kernels.maps import known
+from lamina.passes.kernels.signs import on
+from lamina.passes.kernels.subscripts import Index
+from lamina.passes.kernels.tiles import Tiles, rule
+
+
+@rule(nn.PowOp)
+def _power(tiles: Tiles, op: nn.PowOp, index: Index, _: SSAValue) -> SSAValue:
+    emit, element = tiles.emit, nn.element(op.a)
+    a, b = tiles.tile_of(op.a, index), tiles.tile_of(op.b, index)
+    if isinstance(element, AnyFloat):
+        return emit.add(known(math.PowFOp, a)(a, b))
+    bits = cast("IntegerType[Any, Any]", element).width.data
+    zero, one = _full(emit, 0, a), _full(emit, 1, a)
+
+    def step(_: SSAValue, power: SSAValue, base: SSAValue, left: SSAValue) -> Sequence[SSAValue]:
+        odd = emit.add(tile.CompareOp("ne", emit.binary(arith.AndIOp, left, one), zero))
+        power = emit.add(tile.SelectOp(odd, emit.binary(arith.MuliOp, power, base), power))
+        base = emit.binary(arith.MuliOp, base, base)
+        return [power, base, emit.binary(arith.ShRUIOp, left, one)]
+
+    end, by = emit.index(bits), emit.index(1)
+    power = tiles.loop(emit.index(0), end, by, [one, a, b], step)[0]
+    if is_unsigned(element):
+        return power
+    size = emit.binary(arith.MaxSIOp, a, emit.binary(arith.SubiOp, zero, a))
+    inverse = emit.binary(arith.AndIOp, _is(emit, "lt", b, zero), _is(emit, "ne", size, one))
+    return emit.add(tile.SelectOp(inverse, zero, power))
+
+
+@rule(nn.ModOp)
+def _remainder(tiles: Tiles, op: nn.ModOp, index: Index, _: SSAValue) -> SSAValue:
+    emit, element = tiles.emit, nn.element(op.a)
+    if isinstance(element, AnyFloat):
+        raise LoweringError(f"{op.name} of {element} has no tile rule")
+    a, b = tiles.tile_of(op.a, index), tiles.tile_of(op.b, index)
+    rest = emit.binary(on(arith.RemSIOp, element), a, b)
+    if op.floor is None or is_unsigned(element):
+        return rest
+    zero = _full(emit, 0, a)
+    apart = _is(emit, "lt", emit.binary(arith.XOrIOp, rest, b), zero)
+    apart = emit.binary(arith.AndIOp, apart, _is(emit, "ne", rest, zero))
+    return emit.add(tile.SelectOp(apart, emit.binary(arith.AddiOp, rest, b), rest))
+
+
+@rule(nn.SignOp)
+def _sign(tiles: Tiles, op: nn.SignOp, index: Index, _: SSAValue) -> SSAValue:
+    emit, element = tiles.emit, nn.element(op.x)
+    x = tiles.tile_of(op.x, index)
+    zero = _full(emit, 0, x)
+    if is_unsigned(element):
+        return emit.add(tile.SelectOp(_is(emit, "eq", x, zero), zero, _full(emit, 1, x)))
+    y = emit.add(tile.SelectOp(_is(emit, "eq", x, zero), zero, x))
+    y = emit.add(tile.SelectOp(_is(emit, "gt", x, zero), _full(emit, 1, x), y))
+    return emit.add(tile.SelectOp(_is(emit, "lt", x, zero), _full(emit, -1, x), y))
+
+
+def _full(emit: Emit, value: int, like: SSAValue) -> SSAValue:
+    return emit.full(value, tile.element_of(like.type), tile.shape_of(like.type))
+
+
+def _is(emit: Emit, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
+    return emit.add(tile.CompareOp(kind, a, b))
