@@ -2,7 +2,7 @@
 
 A `simt.kernel` runs `threads` threads for each point of its grid. Values are a thread's own:
 scalars, or `vector<Rx…>`, which are its R registers. `arith`, `math` and the elementwise
-operations of `tile` (cast, compare, select, splat, check) work on either, and `tile.program_id` is
+operations of `tile` (cast, compare, select, splat) work on either, and `tile.program_id` is
 the block's coordinate. Control flow is `scf`, by conditions and bounds that are the same in all
 threads of the block, so that barriers are met by all of them. Memory is addressed by the number
 of the element, counted from the start of the memref.
@@ -66,9 +66,14 @@ SWIZZLED_ROW = 64
 WARPGROUP = 128
 """Threads that multiply operands in shared memory together."""
 
+ATOMICS = ("add", "max", "min", "and", "or", "xor", "exchange", "compare_exchange")
+"""What an atomic operation may do to an element."""
+
+REDUCTIONS = ("add", "mul", "max", "min", "and", "or")
+"""What the registers of a subgroup may become."""
+
 OF_TILE = frozenset(
-    f"tile.{name}"
-    for name in ("cast", "check", "compare", "program_id", "return", "select", "splat")
+    f"tile.{name}" for name in ("cast", "compare", "program_id", "return", "select", "splat")
 )
 """Operations of `tile` that a thread may do: to it a vector is registers, not a tile."""
 
@@ -132,6 +137,18 @@ class KernelOp(AnyKernelOp):
     def workgroup_bytes(self) -> int:
         """The memory that the threads of a block share."""
         return sum(op.size for op in self.body.walk() if isinstance(op, MemoryOp))
+
+    @property
+    def checks(self) -> bool:
+        """Whether it touches the error word."""
+        return any(isinstance(op, ErrorWordOp) for op in self.body.walk())
+
+
+def _kernel_of(op: Operation) -> KernelOp | None:
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        around = around.parent_op()
+    return around
 
 
 @irdl_op_definition
@@ -327,6 +344,112 @@ class StoreOp(IRDLOperation):
 
 
 @irdl_op_definition
+class AtomicOp(IRDLOperation):
+    """Change elements of a memory, each at once and as a whole, and give what was there before.
+
+    With `o` there, `add`, `max`, `min`, `and`, `or` and `xor` store `kind(o, v)`, `exchange` stores
+    `v`, and `compare_exchange` stores `v` if `o` is `expected`. Elements are i32, or f32 for `add`.
+    Threads that meet in one element take turns in an order that nobody says: a sum of floats
+    depends on it, and a GPU may take subnormal ones as 0, so no pass makes any. Other memory is
+    ordered by barriers alone. Where `mask` is false nothing happens, and 0 is given.
+
+    %o = simt.atomic %v, %x[%at] expected %e : i32 mask %k : i1 {kind = "compare_exchange"}
+         : memref<?xi32>, index -> i32
+    """
+
+    name = "simt.atomic"
+
+    v = operand_def()
+    x = operand_def(MemRefType)
+    at = operand_def()
+    expected = opt_operand_def()
+    mask = opt_operand_def()
+    kind = prop_def(StringAttr)
+    y = result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$v `,` $x `[` $at `]` (`expected` $expected^ `:` type($expected))? "
+        "(`mask` $mask^ `:` type($mask))? attr-dict "
+        "`:` type($v) `,` type($x) `,` type($at) `->` type($y)"
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        v: SSAValue,
+        x: SSAValue,
+        at: SSAValue,
+        expected: SSAValue | None = None,
+        mask: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[v, x, at, expected, mask],
+            properties={"kind": StringAttr(kind)},
+            result_types=[v.type],
+        )
+
+    def verify_(self) -> None:
+        """Check the kind, the elements, and that places, masks and what is expected fit."""
+        kind, element = self.kind.data, element_of(self.v.type)
+        require(kind in ATOMICS, f"kind is {kind}, expected one of {', '.join(ATOMICS)}")
+        allowed = (i32, f32) if kind == "add" else (i32,)
+        require(
+            element in allowed,
+            f"an atomic {kind} of {element}, expected {' or '.join(map(str, allowed))}",
+        )
+        require(
+            (kind == "compare_exchange") == (self.expected is not None),
+            "a compare_exchange says what it expects, nothing else does",
+        )
+        expected = self.v if self.expected is None else self.expected
+        require(self.y.type == self.v.type == expected.type, "values of different types")
+        _require_access(self.x, self.at, self.mask, self.v.type, None)
+
+
+@irdl_op_definition
+class ErrorWordOp(IRDLOperation):
+    """The error word of the step: 0, or the number of the node whose check was the first to fail.
+
+    %w = simt.error_word : memref<1xi32>
+    """
+
+    name = "simt.error_word"
+
+    y = result_def(MemRefType)
+
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($y)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[MemRefType(i32, [1])])
+
+    def verify_(self) -> None:
+        """Check the type."""
+        require(self.y.type == MemRefType(i32, [1]), f"the error word is {self.y.type}")
+
+
+@irdl_op_definition
+class NodeOp(IRDLOperation):
+    """The number of a source node in the table of nodes that goes with the code, from 1 on.
+
+    %n = simt.node {node = "/embed/Gather"}
+    """
+
+    name = "simt.node"
+
+    node = prop_def(StringAttr)
+    n = result_def(i32)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self, node: str) -> None:
+        super().__init__(properties={"node": StringAttr(node)}, result_types=[i32])
+
+
+@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All threads of the block wait here, and see what any of them stored before."""
 
@@ -363,12 +486,67 @@ class ShuffleOp(IRDLOperation):
     def verify_(self) -> None:
         """Check the type, and that the partner is in the subgroup."""
         require(self.x.type == self.y.type, "a shuffle keeps its type")
-        kernel = self.parent_op()
-        while kernel is not None and not isinstance(kernel, KernelOp):
-            kernel = kernel.parent_op()
-        xor = self.xor.value.data
+        kernel, xor = _kernel_of(self), self.xor.value.data
         limit = kernel.subgroup.value.data if kernel else xor + 1
         require(0 < xor < limit, f"xor is {xor} in a subgroup of {limit}")
+
+
+@irdl_op_definition
+class SubgroupReduceOp(IRDLOperation):
+    """What `cluster` neighbouring threads hold in a register made one, which all of them have.
+
+    Clusters begin at multiples of their size; without `cluster` they are the whole subgroup. Values
+    are i32, or i1 but for `add` and `mul`, in which no order of the operands makes a difference:
+    sums and products wrap, and the larger i1 is true. Floats are combined by shuffles instead, in
+    an order that the program says: hardware does not say in which order it adds them, nor which of
+    two NaNs, or zeros, it keeps.
+
+    %y = simt.subgroup_reduce %x {kind = "add", cluster = 8 : i64}
+         : (vector<2xi32>) -> vector<2xi32>
+    """
+
+    name = "simt.subgroup_reduce"
+
+    x = operand_def()
+    kind = prop_def(StringAttr)
+    cluster = opt_prop_def(IntegerAttr)
+    y = result_def()
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, x: SSAValue, kind: str, cluster: int | None = None) -> None:
+        size = {} if cluster is None else {"cluster": IntegerAttr(cluster, 64)}
+        super().__init__(
+            operands=[x], properties={"kind": StringAttr(kind), **size}, result_types=[x.type]
+        )
+
+    @property
+    def size(self) -> int:
+        """The threads whose registers become one."""
+        if self.cluster is not None:
+            return self.cluster.value.data
+        kernel = _kernel_of(self)
+        assert kernel is not None
+        return kernel.subgroup.value.data
+
+    def verify_(self) -> None:
+        """Check the kind, the type, and that clusters divide the subgroup."""
+        kind, element = self.kind.data, element_of(self.x.type)
+        require(kind in REDUCTIONS, f"kind is {kind}, expected one of {', '.join(REDUCTIONS)}")
+        allowed = (i32,) if kind in ("add", "mul") else (i1, i32)
+        require(
+            element in allowed,
+            f"a reduction by {kind} of {element}, expected {' or '.join(map(str, allowed))}",
+        )
+        require(self.x.type == self.y.type, "a reduction keeps its type")
+        kernel = _kernel_of(self)
+        if self.cluster is not None:
+            size = self.cluster.value.data
+            limit = kernel.subgroup.value.data if kernel else size
+            fits = size > 1 and size & (size - 1) == 0 and size <= limit
+            require(fits, f"clusters of {size} in a subgroup of {limit}")
 
 
 @irdl_op_definition
@@ -935,6 +1113,7 @@ MEETINGS = (
     MbarrierWaitOp,
     MultiplyAccumulateOp,
     ShuffleOp,
+    SubgroupReduceOp,
     UniformOp,
     WarpgroupMultiplyOp,
     WarpgroupWaitOp,
@@ -942,10 +1121,12 @@ MEETINGS = (
 """Operations that all threads of a block, or of a subgroup, do together."""
 
 OPS: list[type[Operation]] = [
+    AtomicOp,
     BarrierOp,
     CommitOp,
     CopyAsyncOp,
     CopyTensorOp,
+    ErrorWordOp,
     ExtentOp,
     FenceOp,
     JoinOp,
@@ -957,10 +1138,12 @@ OPS: list[type[Operation]] = [
     MbarrierWaitOp,
     MemoryOp,
     MultiplyAccumulateOp,
+    NodeOp,
     PickOp,
     ShuffleOp,
     StoreOp,
     StrideOp,
+    SubgroupReduceOp,
     ThreadIdOp,
     UniformOp,
     WaitOp,

@@ -13,6 +13,7 @@ VARYING = frozenset(
         *("simt.thread_id", "simt.load", "simt.load_matrix", "simt.shuffle", "simt.pick"),
         *("simt.multiply_accumulate", "simt.warpgroup_multiply"),
         "simt.warpgroup_wait",
+        *("simt.atomic", "simt.subgroup_reduce"),
     }
 )
 """Operations whose results may differ between threads, whatever they are given."""

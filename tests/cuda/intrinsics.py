@@ -45,7 +45,8 @@ OTHERS = (
     f"void @llvm.nvvm.cp.async.cg.shared.global.16.s{COPY}",
     "void @llvm.nvvm.cp.async.commit.group()",
     "void @llvm.nvvm.cp.async.wait.group(i32 1)",
-    *(f"i1 @llvm.vector.reduce.and.v{n}i1(<{n} x i1>)" for n in (1, 2, 3)),
+    *(f"i32 @llvm.nvvm.redux.sync.{kind}(i32, i32)" for kind in ("add", "and", "max", "min", "or")),
+    *(f"i1 @llvm.nvvm.vote.{way}.sync(i32, i1)" for way in ("all", "any")),
 )
 """Result, name and operands; an operand with a value has to be a constant."""
 

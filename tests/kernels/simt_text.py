@@ -35,6 +35,22 @@ def kernel(
     }}""")
 
 
+def checks(ok: str, *nodes: str) -> str:
+    """Checks of the truth value `ok`, one for each node that they name."""
+    lines = [
+        f"""
+  %node{n} = simt.node {{node = "{node}"}}
+  %before{n} = simt.atomic %node{n}, %word[%c0] expected %none : i32 mask %failed : i1
+    {{kind = "compare_exchange"}} : i32, memref<1xi32>, index -> i32"""
+        for n, node in enumerate(nodes)
+    ]
+    return f"""
+  %true = arith.constant true
+  %failed = arith.xori {ok}, %true : i1
+  %none = arith.constant 0 : i32
+  %word = simt.error_word : memref<1xi32>{"".join(lines)}"""
+
+
 SUM = """
   %b = tile.program_id {dim = 0 : i64}
   %lanes = simt.memory : memref<2xf32, "workgroup">

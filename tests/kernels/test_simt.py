@@ -5,7 +5,7 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
-from simt_text import SUM, SUM_ARGS, TRANSPOSE, TRANSPOSE_ARGS, kernel
+from simt_text import SUM, SUM_ARGS, TRANSPOSE, TRANSPOSE_ARGS, checks, kernel
 
 from lamina.dialects.simt import KernelOp
 from lamina.errors import InputError, LaminaError
@@ -160,8 +160,7 @@ CHECK = """
   %l = arith.constant 9.0 : f32
   %v = simt.load %x[%t] : memref<?xf32>, index -> f32
   %ok = tile.compare %v, %l {kind = "lt"} : (f32, f32) -> i1
-  tile.check %ok {node = "embed"} : i1
-  tile.check %ok {node = "later"} : i1"""
+""" + checks("%ok", "embed", "later")
 
 
 def test_a_check_that_fails_in_one_thread_names_its_node():

@@ -65,6 +65,8 @@ OPEN = """
     scf.yield %c0 : index
   }}
   scf.for %j = %c0 to %w step %c1 {{ {} }}"""
+REDUCE = '%s = simt.subgroup_reduce %v {{kind = "{kind}"{more}}} : ({type}) -> {type}'
+ATOMIC = '%o = simt.atomic %v, %x[%c0] {more} {{kind = "{kind}"}} : {type}, memref<?xi32>, index -> {type}'
 MET = r"all threads meet in {}, but not all may come to it: .* ways in the {}"
 
 REFUSED = {
@@ -101,6 +103,69 @@ REFUSED = {
     "a uniform value by the thread": (
         IF.format(a="t", b="c1", inside="%s = simt.uniform %v : (i32) -> i32"),
         MET.format("simt.uniform", "scf.if"),
+    ),
+    "a reduction by the thread": (
+        IF.format(a="t", b="c1", inside=REDUCE.format(kind="add", more="", type="i32")),
+        MET.format("simt.subgroup_reduce", "scf.if"),
+    ),
+    "a reduction by an exchange": (
+        REDUCE.format(kind="xor", more="", type="i32"),
+        "kind is xor, expected one of add, mul, max, min, and, or",
+    ),
+    "a sum of floats in any order": (
+        "%f = tile.cast %v : (i32) -> f32\n"
+        + REDUCE.replace("%v", "%f").format(kind="add", more="", type="f32"),
+        "a reduction by add of f32, expected i32",
+    ),
+    "a sum of truth values": (
+        "%f = tile.cast %v : (i32) -> i1\n"
+        + REDUCE.replace("%v", "%f").format(kind="add", more="", type="i1"),
+        "a reduction by add of i1, expected i32",
+    ),
+    "clusters beyond the subgroup": (
+        REDUCE.format(kind="add", more=", cluster = 64 : i64", type="i32"),
+        "clusters of 64 in a subgroup of 32",
+    ),
+    "clusters of three": (
+        REDUCE.format(kind="add", more=", cluster = 3 : i64", type="i32"),
+        "clusters of 3 in a subgroup of 32",
+    ),
+    "an exchange that nothing is": (
+        ATOMIC.format(kind="swap", more="", type="i32"),
+        "kind is swap, expected one of add, max,",
+    ),
+    "the larger of floats at once": (
+        "%f = tile.cast %v : (i32) -> f32\n"
+        '%m = simt.memory : memref<4xf32, "workgroup">\n'
+        '%o = simt.atomic %f, %m[%c0] {kind = "max"} : f32, memref<4xf32, "workgroup">, index -> f32',
+        "an atomic max of f32, expected i32",
+    ),
+    "a comparison with nothing": (
+        ATOMIC.format(kind="compare_exchange", more="", type="i32"),
+        "a compare_exchange says what it expects",
+    ),
+    "a sum that expects something": (
+        ATOMIC.format(kind="add", more="expected %v : i32", type="i32"),
+        "a compare_exchange says what it expects, nothing else does",
+    ),
+    "a change of another type": (
+        "%f = tile.cast %v : (i32) -> f32\n"
+        + ATOMIC.replace("%v", "%f").format(kind="add", more="", type="f32"),
+        "f32 in a memory of i32",
+    ),
+    "more than one error word": (
+        "%w = simt.error_word : memref<2xi32>",
+        "the error word is memref<2xi32>",
+    ),
+    "a check of a tile": (
+        '%q = arith.constant true\ntile.check %q {node = "here"} : i1',
+        "tile.check is of whole tiles",
+    ),
+    "a branch by what was changed": (
+        ATOMIC.format(kind="add", more="", type="i32")
+        + "\n%i = tile.cast %o : (i32) -> index\n"
+        + IF.format(a="i", b="c1", inside=BARRIER),
+        MET.format("simt.barrier", "scf.if"),
     ),
     "a product of tiles": (
         "%d = tile.reduce %r {kind = 'add', dims = array<i64: 0>} : (vector<2xi32>) -> i32".replace(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from device_kernel import run_on
-from simt_text import SUM, SUM_ARGS, TRANSPOSE, TRANSPOSE_ARGS, kernel, parse
+from simt_text import SUM, SUM_ARGS, TRANSPOSE, TRANSPOSE_ARGS, checks, kernel, parse
 
 from lamina.errors import InputError, LoweringError
 from lamina.targets.webgpu.compiled_kernels import folded
@@ -33,8 +33,7 @@ AT_LEAST = """
   %v = simt.load %x[%t] : memref<?xf32>, index -> f32
   %z = arith.constant 0.0 : f32
   %ok = tile.compare %v, %z {kind = "ge"} : (f32, f32) -> i1
-  tile.check %ok {node = "/first"} : i1
-  tile.check %ok {node = "/second"} : i1"""
+""" + checks("%ok", "/first", "/second")
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 31, 1000])

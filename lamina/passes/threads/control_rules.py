@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math, scf
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from lamina.dialects import tile
+from lamina.dialects import simt, tile
 from lamina.dialects.tile import element_of, shape_of, vector
 from lamina.passes.threads.lowering import EVERYWHERE, Lowering, again
 from lamina.passes.threads.memory_rules import nothing
@@ -51,9 +52,26 @@ def reshape(low: Lowering, op: tile.ReshapeOp) -> None:
 
 
 def check(low: Lowering, op: tile.CheckOp) -> None:
-    """Lower a check, which every thread makes of what it holds."""
-    ok = low.usual(op.ok) if shape_of(op.ok.type) else low.scalar(op.ok)
-    low.writer.effect(again(op, [ok], []))
+    """Lower a check, which every thread makes of what it holds: the first failure stays."""
+    writer = low.writer
+    ok = low.scalar(op.ok) if not shape_of(op.ok.type) else _all_of(low, low.usual(op.ok))
+    failed = writer.add(arith.XOrIOp(ok, writer.constant(IntegerAttr(1, 1))))
+    none = writer.constant(IntegerAttr(0, 32))
+    node, word = writer.hoist(simt.NodeOp(op.node.data)), low.error_word()
+    change = simt.AtomicOp("compare_exchange", node, word, writer.index(0), none, failed)
+    writer.effect(change)
+
+
+def _all_of(low: Lowering, registers: SSAValue) -> SSAValue:
+    """Return whether all registers are true."""
+    writer, count = low.writer, shape_of(registers.type)[0]
+    while count > 1:
+        half = count // 2
+        lower, upper = (writer.pick(registers, range(n, n + half)) for n in (0, half))
+        both = writer.add(arith.AndIOp(lower, upper))
+        rest = [writer.pick(registers, [count - 1])] if count % 2 else []
+        registers, count = writer.join([both, *rest]), half + count % 2
+    return writer.first(registers)
 
 
 def loop(low: Lowering, op: scf.ForOp) -> None:

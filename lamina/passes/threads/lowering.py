@@ -71,6 +71,7 @@ class Lowering:
         """For products whose operands were copied: these, their memories, in which room, and how
         many products need not be waited for."""
         self._steering = steering(kernel)
+        self._error_word: SSAValue | None = None
 
     def lower(self, block: Block) -> None:
         """Lower a block's operations in order; LoweringError names one that has no rule."""
@@ -96,6 +97,12 @@ class Lowering:
     def uniform(self, value: SSAValue, scalar: SSAValue) -> SSAValue:
         """Return a scalar that all threads found, marked so if it decides which way they go."""
         return self.writer.add(simt.UniformOp(scalar)) if value in self._steering else scalar
+
+    def error_word(self) -> SSAValue:
+        """Return the memory in which the step keeps which check failed."""
+        if self._error_word is None:
+            self._error_word = self.writer.hoist(simt.ErrorWordOp())
+        return self._error_word
 
     def layout(self, value: SSAValue) -> Layout:
         """Return where a value of the kernel lies: at home, or as its operation says."""

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, i32
+from xdsl.dialects.builtin import AnyFloat, i1, i8, i16, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import simt, tile
@@ -58,7 +58,8 @@ def reduce(low: Lowering, op: tile.ReduceOp) -> None:
     combine = _combination(low, op)
     held = _own(low, held, given, View(shape, tuple(strides.get(d, 0) for d in range(len(shape)))))
     held = _fold(low, held, result.count, combine)
-    held = _across(low, held, _parts(given, shape, dims, low.subgroup), y, result, combine)
+    parts = _parts(given, shape, dims, low.subgroup)
+    held = _across(low, held, parts, y, result, combine, _native(op))
     for value, registers in zip(op.results, held, strict=True):
         if y:
             low.set(value, result, registers)
@@ -120,10 +121,17 @@ def _across(
     y: Sequence[int],
     result: Layout,
     combine: Combination,
+    kind: str | None,
 ) -> Held:
-    """Combine what threads hold: neighbours shuffle, others meet in shared memory."""
+    """Combine what threads hold: neighbours shuffle, others meet in shared memory.
+
+    `kind` says what subgroups reduce by, None where they cannot.
+    """
     for part in parts:
         xor = part.div
+        if kind is not None and part.how == "near" and part.size > 1 and part.div == 1:
+            held = (_reduced(low, held[0], kind, part.size),)
+            continue
         while part.how == "near" and xor < part.div * part.size:
             other = tuple(low.writer.add(simt.ShuffleOp(each, xor)) for each in held)
             held = combine(held, other)
@@ -141,6 +149,22 @@ def _across(
         low.shared.exchange([(each, stored, view)], count * size, read, view) for each in held
     )
     return _fold(low, held, result.count, combine)
+
+
+def _native(op: tile.ReduceOp) -> str | None:
+    """Return the kind of a reduction that subgroups make: one in which no order is a matter."""
+    kind, element = op.kind.data, element_of(op.x.type)
+    allowed = (i8, i16, i32) if kind in ("add", "mul") else (i1, i8, i16, i32)
+    return kind if element in allowed and op.position is None else None
+
+
+def _reduced(low: Lowering, x: SSAValue, kind: str, size: int) -> SSAValue:
+    """Return registers reduced over `size` neighbours; narrow integers are so as wide ones."""
+    element = element_of(x.type)
+    wide = x if element == i1 else low.writer.cast(x, i32)
+    cluster = size if size < low.subgroup else None
+    whole = low.writer.add(simt.SubgroupReduceOp(wide, kind, cluster))
+    return whole if element == i1 else low.writer.cast(whole, element)
 
 
 def _combination(low: Lowering, op: tile.ReduceOp) -> Combination:

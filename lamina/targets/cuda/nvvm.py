@@ -11,23 +11,28 @@ from lamina.dialects import simt, tile
 from lamina.errors import LoweringError
 from lamina.targets.cuda import (
     rules_arith,
+    rules_atomic,
     rules_boxes,
     rules_fragments,
     rules_simt,
+    rules_subgroup,
     rules_warpgroups,
     tensor_maps,
 )
 from lamina.targets.cuda.architectures import most_shared
 from lamina.targets.cuda.elements import element
 from lamina.targets.cuda.printer import Memory, NodeTable, Printer, Rule
+from lamina.targets.cuda.rules_subgroup import WARP
 from lamina.targets.cuda.shared_layout import SharedLayout
 from lamina.targets.plans.layouts import layout
 
 RULES: Final[dict[type[Operation], Rule]] = {
     **rules_arith.RULES,
+    **rules_atomic.RULES,
     **rules_boxes.RULES,
     **rules_fragments.RULES,
     **rules_simt.RULES,
+    **rules_subgroup.RULES,
     **rules_warpgroups.RULES,
 }
 """How each operation of a kernel is printed."""
@@ -39,9 +44,6 @@ TRIPLE: Final = "nvptx64-nvidia-cuda"
 
 NEWEST: Final = "sm_100"
 """An architecture that has as much of everything as any."""
-
-WARP: Final = 32
-"""Threads that exchange values by shuffles, at most."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,10 @@ def emit_kernel(kernel: simt.KernelOp, nodes: NodeTable, arch: str = NEWEST) -> 
         )
     p = Printer(name, RULES, nodes, shared)
     try:
-        parameters = [*_memrefs(p, kernel), f"ptr addrspace({rules_simt.GLOBAL}) %error"]
+        parameters = [
+            *_memrefs(p, kernel),
+            f"ptr addrspace({rules_simt.GLOBAL}) {rules_atomic.ERROR}",
+        ]
         p.block(kernel.body.block)
         parameters += tensor_maps.parameters(p.maps)
     except LoweringError as error:

@@ -19,7 +19,8 @@ INTRINSICS: Final = (
     *("nvvm.barrier.cta.sync.aligned.all", "nvvm.read.ptx.sreg", "nvvm.shfl.sync.bfly.i32"),
     *("nvvm.mma.m16n8k16", "nvvm.mma.m16n8k32", "nvvm.ldmatrix.sync.aligned.m8n8"),
     *("nvvm.cp.async.ca.shared.global", "nvvm.cp.async.cg.shared.global"),
-    *("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group", "vector.reduce.and"),
+    *("nvvm.cp.async.commit.group", "nvvm.cp.async.wait.group"),
+    *("nvvm.redux.sync", "nvvm.vote.all.sync", "nvvm.vote.any.sync"),
 )
 """The intrinsics that the back end selects on every architecture of the list.
 

@@ -15,16 +15,11 @@ from lamina.dialects.tile import values
 from lamina.targets.cuda import shared_layout
 from lamina.targets.cuda.elements import count_of, element, literal, llvm_type, zero
 from lamina.targets.cuda.printer import Memory, Printer, Rule
-from lamina.targets.cuda.rules_arith import suffix
 
 GLOBAL, SHARED = 1, shared_layout.SPACE
 """Address spaces."""
 
-ERROR: Final = "%error"
-
-_WARP: Final = "31"
 _BARRIER: Final = "llvm.nvvm.barrier.cta.sync.aligned.all"
-_SHUFFLE: Final = "llvm.nvvm.shfl.sync.bfly.i32"
 REGISTER: Final = "llvm.nvvm.read.ptx.sreg"
 
 
@@ -57,6 +52,7 @@ def _stride(p: Printer, op: simt.StrideOp) -> None:
 
 
 def place_of(p: Printer, memory: Memory, at: str) -> str:
+    """Return the pointer to the element of a memory that has this number."""
     """Print the pointer to an element of a memory, by its number, and return it."""
     pointer = f"ptr addrspace({memory.space}) {memory.pointer}"
     return p.emit(f"getelementptr inbounds {memory.element.memory}, {pointer}, i64 {at}")
@@ -150,37 +146,6 @@ def _barrier(p: Printer, op: simt.BarrierOp) -> None:
     p.call(_BARRIER, "void", ("i32", "0"))
 
 
-def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
-    kind, xor = element(op.x.type), op.xor.value.data
-    found = [_shuffled(p, part, kind.llvm, kind.bits, xor) for part in p.elements(op.x)]
-    p.set(op.y, p.joined(found, kind, count_of(op.y.type)))
-
-
-def _shuffled(p: Printer, x: str, type: str, bits: int, xor: int) -> str:
-    """Exchange a register in words of 32 bits."""
-    integer = f"i{bits}"
-    held = x if type == integer else p.emit(f"bitcast {type} {x} to {integer}")
-    wide = max(bits, 32)
-    if bits < wide:
-        held = p.emit(f"zext {integer} {held} to i32")
-    words = [held]
-    if wide > 32:
-        pair = p.emit(f"bitcast {integer} {held} to <2 x i32>")
-        words = [p.emit(f"extractelement <2 x i32> {pair}, i32 {n}") for n in range(2)]
-    words = [
-        p.call(_SHUFFLE, "i32", ("i32", "-1"), ("i32", word), ("i32", str(xor)), ("i32", _WARP))
-        for word in words
-    ]
-    found = words[0]
-    if wide > 32:
-        pair = p.emit(f"insertelement <2 x i32> poison, i32 {words[0]}, i32 0")
-        pair = p.emit(f"insertelement <2 x i32> {pair}, i32 {words[1]}, i32 1")
-        found = p.emit(f"bitcast <2 x i32> {pair} to {integer}")
-    elif bits < wide:
-        found = p.emit(f"trunc i32 {found} to {integer}")
-    return found if type == integer else p.emit(f"bitcast {integer} {found} to {type}")
-
-
 def _pick(p: Printer, op: simt.PickOp) -> None:
     at = values(op.at)
     if not count_of(op.y.type):
@@ -227,20 +192,6 @@ def _splat(p: Printer, op: tile.SplatOp) -> None:
 
 def _uniform(p: Printer, op: simt.UniformOp) -> None:
     p.set(op.y, p.name(op.x))
-
-
-def _check(p: Printer, op: tile.CheckOp) -> None:
-    ok, type = p.name(op.ok), llvm_type(op.ok.type)
-    if count_of(op.ok.type):
-        ok = p.call(f"llvm.vector.reduce.and.{suffix(type)}", "i1", (type, ok))
-    failed, number = p.emit(f"xor i1 {ok}, true"), p.nodes.number(op.node.data)
-
-    def note() -> Sequence[str]:
-        place = f"ptr addrspace({GLOBAL}) {ERROR}"
-        p.emit(f"cmpxchg {place}, i32 0, i32 {number} monotonic monotonic")
-        return ()
-
-    when(p, failed, note, "", "")
 
 
 def _for(p: Printer, op: scf.ForOp) -> None:
@@ -309,13 +260,11 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.LoadOp: _load,
     simt.MemoryOp: _memory,
     simt.PickOp: _pick,
-    simt.ShuffleOp: _shuffle,
     simt.StoreOp: _store,
     simt.StrideOp: _stride,
     simt.ThreadIdOp: _thread_id,
     simt.UniformOp: _uniform,
     simt.WaitOp: _wait,
-    tile.CheckOp: _check,
     tile.ProgramIdOp: _program_id,
     tile.ReturnOp: _nothing,
     tile.SplatOp: _splat,

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-FAIL: Final = "fail"
-"""Sets the error word, once."""
-
 _TEXTS: Final[dict[str, str]] = {
-    FAIL: """inline void fail(device atomic_uint* failed, uint node) {
-  uint seen = 0;
-  while (seen == 0 && !atomic_compare_exchange_weak_explicit(
-                          failed, &seen, node, memory_order_relaxed, memory_order_relaxed)) {
+    "compare_exchanged": """template <typename P>
+int compare_exchanged(P at, int expected, int value) {
+  int seen = expected;
+  while (seen == expected && !atomic_compare_exchange_weak_explicit(
+                                 at, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
   }
+  return seen;
 }""",
     "is_nan": """inline bool is_nan(float x) {
   return (as_type<uint>(x) & 0x7fffffffu) > 0x7f800000u;

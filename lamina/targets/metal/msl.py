@@ -12,11 +12,17 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import simt
 from lamina.errors import LoweringError
-from lamina.targets.metal import rules_arith, rules_simt, rules_tile
+from lamina.targets.metal import (
+    rules_arith,
+    rules_atomic,
+    rules_simt,
+    rules_subgroup,
+    rules_tile,
+)
 from lamina.targets.metal.elements import element
-from lamina.targets.metal.functions import FAIL, text_of
+from lamina.targets.metal.functions import text_of
+from lamina.targets.metal.rules_atomic import ERROR_WORD
 from lamina.targets.metal.rules_simt import THREAD, Memory
-from lamina.targets.metal.rules_tile import ERROR_WORD
 from lamina.targets.plans.layouts import Layout, layout
 from lamina.targets.shading.printer import Language, NodeTable, Printer, Rule
 
@@ -24,6 +30,8 @@ RULES: Final[dict[type[Operation], Rule]] = {
     **rules_arith.RULES,
     **rules_tile.RULES,
     **rules_simt.RULES,
+    **rules_atomic.RULES,
+    **rules_subgroup.RULES,
 }
 """How each operation of a kernel is printed."""
 
@@ -116,7 +124,7 @@ class _Emission:
 
     def _text(self, memories: Sequence[Memory]) -> KernelText:
         kernel, p = self._kernel, self._printer
-        name, checks = kernel.sym_name.data, FAIL in p.functions
+        name, checks = kernel.sym_name.data, kernel.checks
         lines = [*(f"  {each}" for each in p.declarations), *p.lines]
         # No function may be called main, or as one of Metal's.
         function = f"{re.sub(r'[^0-9A-Za-z_]', '_', name)}_kernel"
@@ -139,7 +147,7 @@ class _Emission:
             const = "const " if access.data == "read" else ""
             arguments.append(f"{const}device {memory.element.memory}* {memory.name}")
         arguments += ["constant int* words"] if self._words else []
-        arguments += [f"device atomic_uint* {ERROR_WORD}"] if checks else []
+        arguments += [f"device int* {ERROR_WORD}"] if checks else []
         if len(arguments) > MOST_BUFFERS:
             raise LoweringError(
                 f"metal gives a kernel at most {MOST_BUFFERS} buffers, not the {len(arguments)}"

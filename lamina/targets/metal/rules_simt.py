@@ -14,6 +14,7 @@ from lamina.dialects.tile import element_of
 from lamina.errors import LoweringError
 from lamina.targets.metal.elements import Element, element
 from lamina.targets.metal.rules_arith import literal
+from lamina.targets.metal.rules_subgroup import LANES
 from lamina.targets.shading import control
 from lamina.targets.shading.printer import Printer, Rule
 
@@ -22,9 +23,6 @@ THREAD: Final = "self"
 
 MOST_COMPONENTS: Final = 4
 """Of a vector."""
-
-LANES: Final = 32
-"""Threads of a simdgroup."""
 
 LEFT_SIZE: Final = 256
 SUMS_SIZE: Final = 128
@@ -134,11 +132,6 @@ def _barrier(p: Printer, op: simt.BarrierOp) -> None:
     p.add(BARRIER)
 
 
-def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
-    xor = op.xor.value.data
-    p.define(op.y, [p.call("shuffled", x, f"ushort({xor})") for x in p.registers(op.x)])
-
-
 def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
     """Matrices go to Metal's through memory of the simdgroup: how a lane has them is not said."""
     kind, threads = element(op.a.type), kernel_of(op).threads.value.data
@@ -195,7 +188,6 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.StoreOp: _store,
     simt.BarrierOp: _barrier,
     simt.MultiplyAccumulateOp: _multiply,
-    simt.ShuffleOp: _shuffle,
     simt.UniformOp: _uniform,
 }
 """What threads, memory and control flow become."""

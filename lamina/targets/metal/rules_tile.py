@@ -1,4 +1,4 @@
-"""The operations of `tile` that work on registers: conversions, comparisons, selection, checks."""
+"""The operations of `tile` that work on registers: conversions, comparisons, selection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from xdsl.ir import Operation
 
 from lamina.dialects import tile
 from lamina.targets.metal.elements import Element, element
-from lamina.targets.metal.functions import FAIL
 from lamina.targets.metal.rules_arith import (
     chosen,
     compare_integers,
@@ -18,9 +17,6 @@ from lamina.targets.metal.rules_arith import (
 )
 from lamina.targets.shading.expressions import TESTS, elementwise, plain
 from lamina.targets.shading.printer import Printer, Rule
-
-ERROR_WORD: Final = "failed"
-"""What the pointer to the error word is called."""
 
 _SATURATING: Final = {"i32": ("to_int", "to_uint"), "i64": ("to_long", "to_ulong")}
 
@@ -99,16 +95,9 @@ def _select(p: Printer, op: tile.SelectOp) -> None:
     chosen(p, op.y, op.c, op.a, op.b)
 
 
-def _check(p: Printer, op: tile.CheckOp) -> None:
-    number = p.nodes.number(op.node.data)
-    tests = " && ".join(dict.fromkeys(p.registers(op.ok)))
-    p.add(f"if (!({tests})) {p.call(FAIL, ERROR_WORD, f'{number}u')};")
-
-
 RULES: Final[dict[type[Operation], Rule]] = {
     tile.CastOp: _cast,
     tile.CompareOp: _compare,
     tile.SelectOp: _select,
-    tile.CheckOp: _check,
 }
 """What `tile` has on registers."""

@@ -29,11 +29,22 @@ from lamina.targets.reference import tile as tiles
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, quiet
 from lamina.targets.reference.kernel import arrays_of, indices_of, programs_of
+from lamina.targets.reference.simt_atomics import atomic, threads_of
 from lamina.targets.reference.simt_memory import memories, workgroup
 from lamina.targets.reference.thread_block import ThreadBlock
 from lamina.targets.reference.tile import poison
 
 Args = tuple[Any, ...]
+
+REDUCTIONS: dict[str, Any] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
+"""How integers become one."""
 
 
 def run_simt_kernel(
@@ -68,11 +79,11 @@ def run_blocks(
     arrays = arrays_of(kernel, memrefs)
     arguments = [*memories(kernel, arrays), *indices_of(kernel, values)]
     inner = ThreadBlock(run.fact(kernel, _program_of), kernel)
-    inner.failed = run.failed
+    inner.fail(run.failed)
     with quiet():
         for block in blocks:
             inner.run_at(tuple(int(i) for i in block), arguments)
-    run.failed = inner.failed
+    run.failed = inner.failure()
 
 
 def _program_of(kernel: simt.KernelOp) -> Program:
@@ -88,10 +99,10 @@ def _load(run: ThreadBlock, op: simt.LoadOp, args: Args) -> tuple[Any]:
     kept = np.broadcast_to(masks[0] if masks else True, shape)
     _check_runs(run, op, places, kept)
     if not masks:
-        run.touch(op, memory, places.reshape(-1), _threads(run, shape), "read")
+        run.touch(op, memory, places.reshape(-1), threads_of(run, shape), "read")
         return (memory.elements[places],)
     value = np.full(shape, run.fact(op, tiles.pad_of))
-    run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "read")
+    run.touch(op, memory, places[kept], threads_of(run, shape)[kept.reshape(-1)], "read")
     value[kept] = memory.elements[places[kept]]
     return (value[()],)
 
@@ -104,7 +115,7 @@ def _store(run: ThreadBlock, op: simt.StoreOp, args: Args) -> tuple[()]:
     places, value = np.broadcast_to(at, shape), np.broadcast_to(value, shape)
     kept = np.broadcast_to(masks[0] if masks else True, shape)
     _check_runs(run, op, places, kept)
-    run.touch(op, memory, places[kept], _threads(run, shape)[kept.reshape(-1)], "write")
+    run.touch(op, memory, places[kept], threads_of(run, shape)[kept.reshape(-1)], "write")
     memory.elements[places[kept]] = value[kept]
     return ()
 
@@ -124,7 +135,7 @@ def _load_matrix(run: ThreadBlock, op: simt.LoadMatrixOp, args: Args) -> tuple[A
         places = places.transpose(0, 1, 3, 2, 4)
     pairs = places.reshape(len(rows), count, SUBGROUP, 2, -1).transpose(0, 2, 4, 1, 3)
     wanted = pairs.reshape(len(run.threads), -1)
-    run.touch(op, memory, wanted.reshape(-1), _threads(run, wanted.shape), "read")
+    run.touch(op, memory, wanted.reshape(-1), threads_of(run, wanted.shape), "read")
     return (memory.elements[wanted],)
 
 
@@ -135,7 +146,7 @@ def _copy_async(run: ThreadBlock, op: simt.CopyAsyncOp, args: Args) -> tuple[()]
     kept = np.broadcast_to(masks[0] if masks else True, shape)
     for numbers in (places, targets):
         _check_runs(run, op, numbers, kept)
-    threads = _threads(run, shape)
+    threads = threads_of(run, shape)
     run.touch(op, source, places[kept], threads[kept.reshape(-1)], "read")
     run.touch(op, memory, targets.reshape(-1), threads, "write")
     value = np.zeros(shape, source.elements.dtype)
@@ -154,7 +165,7 @@ def _wait(run: ThreadBlock, op: simt.WaitOp, args: Args) -> tuple[()]:
     left = op.pending.value.data + 1
     done, run.copies = run.copies[:-left], run.copies[-left:]
     for copy, memory, targets, value in (each for group in done for each in group):
-        run.touch(copy, memory, targets.reshape(-1), _threads(run, targets.shape), "write")
+        run.touch(copy, memory, targets.reshape(-1), threads_of(run, targets.shape), "write")
         memory.elements[targets] = value
     return ()
 
@@ -179,14 +190,16 @@ def _read_run(op: simt.LoadOp | simt.StoreOp | simt.CopyAsyncOp) -> int:
     return 1 if op.run is None else op.run.value.data
 
 
-def _threads(run: ThreadBlock, shape: tuple[int, ...]) -> Array:
-    """Return the thread of each element of an array of this shape, row by row."""
-    rows = run.threads if shape and shape[0] == len(run.threads) else run.threads[:1]
-    return rows.repeat(int(np.prod(shape[1:])))
-
-
 def _thread_id(run: ThreadBlock, op: simt.ThreadIdOp, args: Args) -> tuple[Any]:
     return (run.threads,)
+
+
+def _error_word(run: ThreadBlock, op: simt.ErrorWordOp, args: Args) -> tuple[Any]:
+    return (run.error_word,)
+
+
+def _node(run: ThreadBlock, op: simt.NodeOp, args: Args) -> tuple[Any]:
+    return (np.int32(run.nodes.number(op.node.data)),)
 
 
 def _memory(run: ThreadBlock, op: simt.MemoryOp, args: Args) -> tuple[Any]:
@@ -209,6 +222,18 @@ def _barrier(run: ThreadBlock, op: simt.BarrierOp, args: Args) -> tuple[()]:
 def _shuffle(run: ThreadBlock, op: simt.ShuffleOp, args: Args) -> tuple[Any]:
     (x,) = args
     return (x if _is_one(x) else x[run.threads ^ op.xor.value.data],)
+
+
+def _reduce(run: ThreadBlock, op: simt.SubgroupReduceOp, args: Args) -> tuple[Any]:
+    size, count = run.fact(op, _read_cluster), len(run.threads)
+    held = np.broadcast_to(_columns(args[0]), (count, *_columns(args[0]).shape[1:]))
+    clusters = held.reshape(count // size, size, -1)
+    whole = REDUCTIONS[op.kind.data].reduce(clusters, axis=1, dtype=held.dtype)
+    return (whole.repeat(size, axis=0).reshape(count, *tile.shape_of(op.y.type)),)
+
+
+def _read_cluster(op: simt.SubgroupReduceOp) -> int:
+    return op.size
 
 
 def _is_one(x: Any) -> bool:
@@ -294,15 +319,19 @@ MEANINGS: dict[type[Operation], Meaning] = cast(
         simt.StrideOp: _stride,
         simt.LoadOp: _load,
         simt.StoreOp: _store,
+        simt.AtomicOp: atomic,
         simt.BarrierOp: _barrier,
         simt.CommitOp: _commit,
         simt.CopyAsyncOp: _copy_async,
         simt.LoadMatrixOp: _load_matrix,
         simt.MultiplyAccumulateOp: _multiply,
+        simt.ErrorWordOp: _error_word,
+        simt.NodeOp: _node,
         simt.WaitOp: _wait,
         **simt_mbarriers.MEANINGS,
         **simt_warpgroups.MEANINGS,
         simt.ShuffleOp: _shuffle,
+        simt.SubgroupReduceOp: _reduce,
         simt.PickOp: _pick,
         simt.JoinOp: _join,
         simt.UniformOp: _uniform,
@@ -314,7 +343,6 @@ ELEMENTWISE: tuple[type[Operation], ...] = (
     tile.ProgramIdOp,
     tile.CastOp,
     tile.CompareOp,
-    tile.CheckOp,
 )
 """Operations of `tile` that mean the same to the threads of a block."""
 

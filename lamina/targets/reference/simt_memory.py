@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -17,6 +17,9 @@ from lamina.errors import InputError
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.simt_races import Meeting, Races
 from lamina.targets.reference.tile import poison
+
+Verb = Literal["read", "write", "change"]
+"""What is done to elements; to change one is to do so as a whole."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,14 @@ class Memory:
         return beyond
 
     def touch(
-        self, at: Array, threads: Array, block: int, interval: int, *, write: bool
+        self, at: Array, threads: Array, block: int, interval: int, verb: Verb
     ) -> Meeting | None:
         """Note an access, and return where in `at` two threads or blocks meet, if any do."""
         if self.races is None:
             return None
         units = at + self.first if self.unit == 1 else self._units(at)
-        note = self.races.write if write else self.races.read
+        races = self.races
+        note = {"read": races.read, "write": races.write, "change": races.change}[verb]
         meeting = note(units, threads.repeat(self.unit), block, interval)
         return meeting and meeting._replace(position=meeting.position // self.unit)
 

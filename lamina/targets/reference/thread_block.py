@@ -10,10 +10,11 @@ from xdsl.ir import Operation
 
 from lamina.dialects.simt import KernelOp
 from lamina.errors import LaminaError
+from lamina.targets.plans.nodes import NodeTable
 from lamina.targets.reference.dtypes import Array
 from lamina.targets.reference.interpreter import Interpreter, Program
-from lamina.targets.reference.simt_memory import Memory
-from lamina.targets.reference.simt_races import MANY, Meeting
+from lamina.targets.reference.simt_memory import Memory, Verb
+from lamina.targets.reference.simt_races import MANY, Meeting, Races
 
 
 class ThreadBlock(Interpreter):
@@ -30,6 +31,9 @@ class ThreadBlock(Interpreter):
         """Products of warpgroups that have begun and were not waited for."""
         self.mbarriers: dict[tuple[int, int], Any] = {}
         """Barriers that count bytes, by their memory and their number in it."""
+        self.nodes = NodeTable()
+        self.error_word = Memory(np.zeros(1, np.int32), (1,), (1,), races=Races(1, blocks=True))
+        """The error word."""
         self._places: list[tuple[int, ...]] = []
 
     def run_at(self, place: tuple[int, ...], arguments: Sequence[Any]) -> None:
@@ -41,7 +45,16 @@ class ThreadBlock(Interpreter):
         self.products, self.mbarriers = [], {}
         self.run_block(self.kernel.body.block, arguments)
 
-    def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: str) -> None:
+    def fail(self, node: str | None) -> None:
+        """Note that a check failed before, if `node` names one."""
+        self.error_word.elements[0] = 0 if node is None else self.nodes.number(node)
+
+    def failure(self) -> str | None:
+        """Return the node of the check that failed first, if one did."""
+        number = int(self.error_word.elements[0])
+        return self.nodes.names[number - 1] if number else None
+
+    def touch(self, op: Operation, memory: Memory, at: Array, threads: Array, verb: Verb) -> None:
         """Check an access, by `threads`, of the elements `at`, and note it; `verb` is its name.
 
         LaminaError if an element is outside, or somebody else is there without a barrier between.
@@ -54,19 +67,18 @@ class ThreadBlock(Interpreter):
                 f"memory of {memory.elements.size}"
             )  # fmt: skip
         number = len(self._places) - 1
-        met = memory.touch(at, threads, number, self.interval, write=verb == "write")
+        met = memory.touch(at, threads, number, self.interval, verb)
         if met is not None:
             raise self.error(op, self._said(met, int(threads[met.position]), verb, at))
 
     def _said(self, met: Meeting, thread: int, verb: str, at: Array) -> str:
-        did = "wrote" if met.wrote else "read"
         if met.blocks:
             other = "other blocks" if met.other == MANY else f"block {self._places[met.other]}"
-            return f"block {self.place} {verb}s element {at[met.position]}, which {other} {did}"
+            return f"block {self.place} {verb}s element {at[met.position]}, which {other} {met.did}"
         other = "other threads" if met.other == MANY else f"thread {met.other}"
         return (
             f"thread {thread} of block {self.place} {verb}s element {at[met.position]}, which "
-            f"{other} {did}, and no barrier is between"
+            f"{other} {met.did}, and no barrier is between"
         )
 
     def steady(self, op: Operation, x: Any) -> Any:

@@ -11,24 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from lamina.targets.webgpu import pairs
-from lamina.targets.webgpu.elements import ELEMENTS
+from lamina.targets.webgpu.subgroups import exchange_text
 
 OPAQUE: Final = "opaque"
 """Hides where a float comes from: sums and products are rewritten as if they were of reals."""
-
-FAIL: Final = "fail"
-"""Sets the error word, once."""
 
 _TEXTS: Final[dict[str, str]] = {
     **pairs.TEXTS,
     OPAQUE: """fn opaque(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) ^ bitcast<u32>(words.w[0].x));
-}""",
-    FAIL: """fn fail(node: u32) {
-  for (var done = false; !done; ) {
-    let r = atomicCompareExchangeWeak(&failed, 0u, node);
-    done = r.exchanged || r.old_value != 0u;
-  }
 }""",
     "from_bits": "fn from_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }",
     "is_nan": """fn is_nan(x: f32) -> bool {
@@ -198,24 +189,8 @@ _EXACT_TEXT: Final = """fn fma_exact(a: f32, b: f32, c: f32) -> f32 {
 
 
 def varied_text(name: str, threads: int, ability: Ability) -> str:
-    """Return a function whose text depends on the device: `fma_exact`, or `shuffle_<element>`.
-
-    A shuffle is what the thread whose number differs in the bits `xor` holds. Without subgroups
-    it goes through memory that the block's threads share.
-    """
+    """Return a function whose text depends on the device: `fma_exact`, or what exchanges values."""
     if name == EXACT:
         plain = "fn fma_exact(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }"
         return plain if ability.fused else _EXACT_TEXT
-    element = name.removeprefix("shuffle_")
-    kind, shared = ELEMENTS[element].shared, f"shuffled_{element}"
-    head = f"fn {name}(x: {kind}, xor: u32, thread: u32) -> {kind} {{"
-    if ability.subgroups:
-        return f"{head}\n  return subgroupShuffleXor(x, xor);\n}}"
-    return f"""var<workgroup> {shared}: array<{kind}, {threads}>;
-{head}
-  {shared}[thread] = x;
-  workgroupBarrier();
-  let y = {shared}[thread ^ xor];
-  workgroupBarrier();
-  return y;
-}}"""
+    return exchange_text(name, threads, subgroups=ability.subgroups)

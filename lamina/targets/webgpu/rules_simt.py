@@ -26,8 +26,10 @@ def _memory(p: Printer, op: simt.MemoryOp) -> None:
     kind = cast("MemRefType[Any]", op.y.type)
     held, name = element(kind), f"shared_{p.fresh()}"
     size = max(1, *kind.get_shape())
-    p.share(name, f"array<{held.shared}, {size}>", size * max(held.bits, 32) // 8)
-    p.memories[op.y] = Memory(name, held, shared=True)
+    atomic = any(isinstance(use.operation, simt.AtomicOp) for use in op.y.uses)
+    word = "atomic<u32>" if atomic else held.shared
+    p.share(name, f"array<{word}, {size}>", size * max(held.bits, 32) // 8)
+    p.memories[op.y] = Memory(name, held, shared=True, atomic=atomic)
 
 
 def _load(p: Printer, op: simt.LoadOp) -> None:
@@ -58,15 +60,15 @@ def _from_words(p: Printer, memory: Memory, op: simt.LoadOp) -> list[str] | None
     for first, _ in known:
         if first not in names:
             names[first] = p.fresh()
-            word = p.access("load", memory, f"{_index(memory, places[first])} / {each}u")
+            word = p.access("load", memory, f"{index_of(memory, places[first])} / {each}u")
             p.add(f"let {names[first]} = {word};")
     return [_part(p, kind, names[first], f"{part * kind.bits}u") for first, part in known]
 
 
 def _loaded(p: Printer, memory: Memory, at: str) -> str:
-    kind, index = memory.element, _index(memory, at)
-    if memory.shared:
-        return _taken(kind, f"{memory.name}[{index}]")
+    kind, index = memory.element, index_of(memory, at)
+    if memory.shared and not memory.atomic:
+        return taken(kind, f"{memory.name}[{index}]")
     if kind.bits == 64:
         low, high = (p.access("load", memory, f"2u * {index}{half}") for half in ("", " + 1u"))
         return f"{PAIR}({low}, {high})" if kind.wide else f"bitcast<i32>({low})"
@@ -86,7 +88,8 @@ def _part(p: Printer, kind: Element, word: str, shift: str) -> str:
     return f"extractBits(bitcast<i32>({word}), {shift}, {kind.bits}u)"
 
 
-def _index(memory: Memory, at: str) -> str:
+def index_of(memory: Memory, at: str) -> str:
+    """Return the number of an element in what is bound, as a number without sign."""
     return f"bitcast<u32>({memory.offset} + {at})" if memory.offset else f"bitcast<u32>({at})"
 
 
@@ -104,9 +107,9 @@ def _store(p: Printer, op: simt.StoreOp) -> None:
 
 
 def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
-    kind, index = memory.element, _index(memory, at)
-    if memory.shared:
-        p.add(f"{memory.name}[{index}] = {_given(kind, v)};")
+    kind, index = memory.element, index_of(memory, at)
+    if memory.shared and not memory.atomic:
+        p.add(f"{memory.name}[{index}] = {given(kind, v)};")
     elif kind.bits == 64:
         low, high = (f"{v}.x", f"{v}.y") if kind.wide else (v, f"({v} >> 31u)")
         for word, half in ((f"2u * {index}", low), (f"2u * {index} + 1u", high)):
@@ -119,7 +122,7 @@ def _stored(p: Printer, memory: Memory, at: str, v: str) -> None:
 
 def _bits(p: Printer, kind: Element, v: str) -> str:
     if kind.wgsl == "bool":
-        return _given(kind, v)
+        return given(kind, v)
     return p.call(f"to_{kind.name}", v) if kind.floating else unsigned(kind, v)
 
 
@@ -138,20 +141,12 @@ def _barrier(p: Printer, op: simt.BarrierOp) -> None:
     p.add("workgroupBarrier();")
 
 
-def _shuffle(p: Printer, op: simt.ShuffleOp) -> None:
-    kind, xor = element(op.x.type), op.xor.value.data
-    name = {"f32": "f32", "i32": "i32", PAIR: "i64", "bool": "i1"}[kind.wgsl]
-    p.varied.add(f"shuffle_{name}")
-    texts = [f"shuffle_{name}({_given(kind, x)}, {xor}u, {THREAD})" for x in p.registers(op.x)]
-    p.define(op.y, [_taken(kind, text) for text in texts])
-
-
-def _given(kind: Element, x: str) -> str:
+def given(kind: Element, x: str) -> str:
     """Return a register as it is exchanged between threads."""
     return f"select(0u, 1u, {x})" if kind.wgsl == "bool" else x
 
 
-def _taken(kind: Element, text: str) -> str:
+def taken(kind: Element, text: str) -> str:
     """Return what was exchanged as a register."""
     return f"({text} != 0u)" if kind.wgsl == "bool" else text
 
@@ -160,9 +155,9 @@ def _uniform(p: Printer, op: simt.UniformOp) -> None:
     kind, shared = element(op.x.type), f"shared_{p.fresh()}"
     p.share(shared, kind.shared, 8)
     p.open(f"if ({THREAD} == 0u)")
-    p.add(f"{shared} = {_given(kind, p.scalar(op.x))};")
+    p.add(f"{shared} = {given(kind, p.scalar(op.x))};")
     p.close()
-    p.define(op.y, [_taken(kind, f"workgroupUniformLoad(&{shared})")])
+    p.define(op.y, [taken(kind, f"workgroupUniformLoad(&{shared})")])
 
 
 RULES: Final[dict[type[Operation], Rule]] = {
@@ -172,7 +167,6 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.LoadOp: _load,
     simt.StoreOp: _store,
     simt.BarrierOp: _barrier,
-    simt.ShuffleOp: _shuffle,
     simt.UniformOp: _uniform,
 }
 """What threads, memory and control flow become."""

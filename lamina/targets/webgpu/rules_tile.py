@@ -1,4 +1,4 @@
-"""The operations of `tile` that work on registers: conversions, comparisons, selection, checks."""
+"""The operations of `tile` that work on registers: conversions, comparisons, selection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from xdsl.ir import Operation
 from lamina.dialects import tile
 from lamina.targets.shading.expressions import TESTS
 from lamina.targets.webgpu.elements import ELEMENTS, PAIR, Element, element
-from lamina.targets.webgpu.functions import FAIL
 from lamina.targets.webgpu.printer import Printer, Rule
 from lamina.targets.webgpu.rules_arith import (
     chosen,
@@ -110,16 +109,9 @@ def _select(p: Printer, op: tile.SelectOp) -> None:
     chosen(p, op.y, op.c, op.a, op.b)
 
 
-def _check(p: Printer, op: tile.CheckOp) -> None:
-    number = p.nodes.number(op.node.data)
-    tests = " && ".join(dict.fromkeys(p.registers(op.ok)))
-    p.add(f"if (!({tests})) {{ {p.call(FAIL, f'{number}u')}; }}")
-
-
 RULES: Final[dict[type[Operation], Rule]] = {
     tile.CastOp: _cast,
     tile.CompareOp: _compare,
     tile.SelectOp: _select,
-    tile.CheckOp: _check,
 }
 """What `tile` has on registers."""

@@ -13,16 +13,25 @@ from xdsl.ir import Operation, SSAValue
 from lamina.dialects import simt
 from lamina.errors import LoweringError
 from lamina.targets.plans.layouts import Layout, layout
-from lamina.targets.webgpu import rules_arith, rules_simt, rules_tile
+from lamina.targets.webgpu import (
+    rules_arith,
+    rules_atomic,
+    rules_simt,
+    rules_subgroup,
+    rules_tile,
+)
 from lamina.targets.webgpu.accesses import access_text, window_names
 from lamina.targets.webgpu.elements import element
-from lamina.targets.webgpu.functions import FAIL, Ability, text_of, varied_text, with_needed
+from lamina.targets.webgpu.functions import Ability, text_of, varied_text, with_needed
 from lamina.targets.webgpu.printer import Memory, NodeTable, Printer, Rule
+from lamina.targets.webgpu.subgroups import LANES, REDUCE
 
 RULES: Final[dict[type[Operation], Rule]] = {
     **rules_arith.RULES,
     **rules_tile.RULES,
     **rules_simt.RULES,
+    **rules_atomic.RULES,
+    **rules_subgroup.RULES,
 }
 """How each operation of a kernel is printed."""
 
@@ -43,8 +52,8 @@ GRID, FIRST_WORD = 1, 4
 class KernelText:
     """A kernel in WGSL, and what has to be known to launch it.
 
-    `before` and `after` are the text around what depends on the device: the functions `varied`,
-    the bindings, and `accesses`, the functions by which memrefs are reached (kind and memref).
+    `before` and `after`, the body of `main`, are around what depends on the device: the functions
+    `varied`, the bindings, and `accesses`, by which memrefs are reached (kind and memref).
     `reads` says of each memref whether it is only read, `atomic` whether its words are atomic,
     `element_bytes` how large its elements are, `shapes` its extents (-1 for one that a dispatch
     says), `slots` how many extents and strides a dispatch says. `checks` says that the last
@@ -73,7 +82,22 @@ class KernelText:
         """
         varied = [varied_text(name, self.threads, ability) for name in self.varied]
         varied += [access_text(kind, f"m{n}", windows[n], size // 4) for kind, n in self.accesses]
-        return "\n\n".join([self._bindings(windows), self.before, *varied, self.after])
+        lanes = ability.subgroups and any(name.startswith(REDUCE) for name in self.varied)
+        main = self._main(lanes=lanes)
+        return "\n\n".join([self._bindings(windows), self.before, *varied, main])
+
+    def _main(self, *, lanes: bool) -> str:
+        """Return what a dispatch calls; with `lanes` it says how many threads a subgroup has."""
+        more = ", @builtin(subgroup_size) size: u32" if lanes else ""
+        head = (
+            f"@compute @workgroup_size({self.threads})\n"
+            "fn main(@builtin(workgroup_id) block: vec3<u32>, "
+            "@builtin(num_workgroups) blocks: vec3<u32>,\n"
+            f"        @builtin(local_invocation_index) {rules_simt.THREAD}: u32{more}) {{"
+        )
+        if lanes:
+            head = f"var<private> {LANES}: u32;\n{head}\n  {LANES} = size;"
+        return "\n".join([head, self.after, "}"])
 
     def windows(self, size: int) -> tuple[int, ...]:
         """Return how many windows of `size` bytes each memref needs, as far as is known."""
@@ -92,7 +116,9 @@ class KernelText:
                 for name in window_names(f"m{n}", count)
             ]
         if self.checks:
-            lines.append("var<storage, read_write> failed: atomic<u32>;")
+            lines.append(
+                f"var<storage, read_write> {rules_atomic.ERROR_WORD}: array<atomic<u32>, 1>;"
+            )
         return "\n".join(f"@group(0) @binding({n}) {line}" for n, line in enumerate(lines, 1))
 
 
@@ -116,7 +142,8 @@ class _Emission:
         self._reads = tuple(reads)
         self._printer = Printer(RULES, nodes)
         self._word = FIRST_WORD
-        self._atomic = {op.x for op in kernel.body.walk() if isinstance(op, simt.StoreOp)}
+        self._stored = {op.x for op in kernel.body.walk() if isinstance(op, simt.StoreOp)}
+        self._changed = {op.x for op in kernel.body.walk() if isinstance(op, simt.AtomicOp)}
 
     def emit(self) -> KernelText:
         kernel, p = self._kernel, self._printer
@@ -136,15 +163,17 @@ class _Emission:
     def _text(self, memories: Sequence[Memory]) -> KernelText:
         kernel, p = self._kernel, self._printer
         functions = with_needed(p.functions)
-        checks = FAIL in functions
         layouts = [layout(value.type) for value in kernel.memrefs]
         before = [*self._words(), *p.declarations]
+        numbers = {memory.name: n for n, memory in enumerate(memories)}
+        accesses = sorted((kind, numbers[m]) for kind, m in p.accesses if m in numbers)
+        own = sorted((kind, m) for kind, m in p.accesses if m not in numbers)
+        before += [access_text(kind, m, 1, 0) for kind, m in own]
         texts = ["\n".join(before), *map(text_of, functions)]
-        accesses = sorted((kind, int(name.removeprefix("m"))) for kind, name in p.accesses)
         return KernelText(
             name=kernel.sym_name.data,
             before="\n\n".join(texts),
-            after=self._main(),
+            after="\n".join(p.lines),
             varied=tuple(sorted(p.varied)),
             accesses=tuple(accesses),
             threads=kernel.threads.value.data,
@@ -155,7 +184,7 @@ class _Emission:
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
             shapes=tuple(_shape(each) for each in layouts),
             slots=tuple(each.slots - 1 for each in layouts),
-            checks=checks,
+            checks=kernel.checks,
         )
 
     def _words(self) -> list[str]:
@@ -163,16 +192,6 @@ class _Emission:
             f"struct Words {{ w: array<vec4<i32>, {-(-self._word // 4)}> }}",
             "@group(0) @binding(0) var<uniform> words: Words;",
         ]
-
-    def _main(self) -> str:
-        threads = self._kernel.threads.value.data
-        head = (
-            f"@compute @workgroup_size({threads})\n"
-            "fn main(@builtin(workgroup_id) block: vec3<u32>, "
-            "@builtin(num_workgroups) blocks: vec3<u32>,\n"
-            f"        @builtin(local_invocation_index) {rules_simt.THREAD}: u32) {{"
-        )
-        return "\n".join([head, *self._printer.lines, "}"])
 
     def _place(self, number: int, value: SSAValue) -> Memory:
         kind = cast("MemRefType[Any]", value.type)
@@ -184,7 +203,8 @@ class _Emission:
             start = f"{start} + {shape.offset // (held.bits // 8)}i"
         self._printer.add(f"let {offset} = {start};")
         extents, strides = self._sizes(shape)
-        atomic = held.narrow and value in self._atomic and not self._reads[number]
+        apart = held.narrow and value in self._stored
+        atomic = (apart or value in self._changed) and not self._reads[number]
         aligned = self._reads[number] and not shape.offset
         return Memory(name, held, offset, extents, strides, atomic=atomic, aligned=aligned)
 
