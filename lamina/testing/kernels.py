@@ -26,6 +26,7 @@ from lamina.testing.zoo import (
     rope_paged_write,
     scatter_duplicates,
     softmax_long,
+    split_kv_attention,
     split_kv_merge,
     top_k,
     winograd_conv3x3,
@@ -59,6 +60,7 @@ ZOO: tuple[ZooCase, ...] = (
     _case(top_k.make, sizes=(0, 1, 3, 31, 200), tolerance=0),
     _case(lstm_steps.make, sizes=(0, 1, 3, 9), tolerance=1e-5),
     _case(scatter_duplicates.make),
+    _case(split_kv_attention.make, sizes=(0, 1, 3, 7), tolerance=1e-5),
     _case(split_kv_merge.make, tolerance=1e-5),
     _case(embedding.make, tolerance=0),
     _case(

@@ -66,7 +66,13 @@ def run_without(case: ZooCase, gone: Sequence[int]) -> None:
 
 
 MEETING = [case for case in ZOO if barriers(threaded(case.name, 64, 32)) and not case.error]
-ALONE = ("paged_attention", "norm_quantize_matmul", "top_k", "scatter_duplicates")
+ALONE = (
+    "paged_attention",
+    "split_kv_attention",
+    "norm_quantize_matmul",
+    "top_k",
+    "scatter_duplicates",
+)
 """Programs of which every single barrier is needed."""
 
 
