@@ -204,7 +204,7 @@ class ResidentStep:
             for output in self._outputs:
                 self._buffers[output.base] = self.device.storage(output.nbytes)
             self._failed = self.device.storage(4)
-        kernels = executable.loaded.kernels
+        kernels = executable.code.kernels
         tasks = [task for task in found.tasks if isinstance(task, Dispatch)]
         self._launches = [
             launch_of(

@@ -20,11 +20,13 @@ from lamina.targets.cuda.compiled_kernels import Code, KernelFacts, load_kernels
 from lamina.targets.cuda.device import CudaDevice
 from lamina.targets.cuda.executable import CudaExecutable
 from lamina.targets.cuda.sections import CUBIN, KERNELS, PTX
+from lamina.targets.devices.loading import LoadedPlan, in_order, read_plan
 from lamina.targets.memory import element_dtype
+from lamina.targets.plans.bases import packed_bases
 from lamina.targets.plans.emission import kernels_from_bytes
 from lamina.targets.plans.host_calls import host_functions
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
-from lamina.targets.plans.sections import HOSTS, PLAN
+from lamina.targets.plans.plan_tables import Plan
+from lamina.targets.plans.sections import HOSTS
 
 PROMPT = "The history of the city begins"
 NEW, ROUNDS = 64, 3
@@ -161,17 +163,17 @@ def invented(setting: Setting, config: ModelConfig) -> CudaExecutable:
     lowered = compiler.lower(module, target)
     artifact = compiler.emit(manager.context(), lowered, target, target.passes())
     sections, device = artifact.sections, setting.device
-    plan = Plan.from_bytes(sections[PLAN])
-    known = {each.name: each for each in kernels_from_bytes(sections[KERNELS], KernelFacts)}
+    plan = read_plan(artifact, {PTX, KERNELS})
+    facts = in_order(plan, kernels_from_bytes(sections[KERNELS], KernelFacts))
     code = Code(sections[PTX], target.arch, sections.get(CUBIN, b""))
     with device.lock:
-        loaded = load_kernels(device, code, [known[name] for name in plan.kernels])
+        kernels = load_kernels(device, code, facts)
     hosts = host_functions(plan, sections[HOSTS])
-    executable = CudaExecutable(artifact.signature, plan, device, loaded, (), hosts)
-    first = FIRST_ARRAY + len(artifact.signature.inputs) + len(artifact.signature.states)
+    loaded = LoadedPlan(artifact.signature, plan, (), hosts)
+    executable = CudaExecutable(loaded, device, kernels)
     with device.lock:
-        for n, (pattern, size) in enumerate(_patterns(plan)):
-            buffer = executable.packed[first + n] = device.storage(size)
+        for base, (pattern, size) in zip(packed_bases(plan), _patterns(plan), strict=True):
+            buffer = executable.packed[base] = device.storage(size)
             _fill(device, buffer.address, buffer.size, pattern)
         device.wait()
     return executable

@@ -138,7 +138,7 @@ def _limits(executable: "Executable", target: "Target", threads: int, rounds: in
     from lamina.targets.devices.executable import DeviceExecutable
 
     if isinstance(executable, DeviceExecutable):
-        on_device = cast("DeviceExecutable[Any]", executable)
+        on_device = cast("DeviceExecutable[Any, Any, Any]", executable)
         return measure_device_limits(on_device, target, rounds=rounds)
     return measure_limits(threads, rounds=rounds, features=_features(executable))
 

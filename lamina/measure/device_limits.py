@@ -20,7 +20,7 @@ _LEAST_SECONDS: Final = 0.02
 
 
 def measure_device_limits(
-    executable: DeviceExecutable[Any],
+    executable: DeviceExecutable[Any, Any, Any],
     target: Target,
     *,
     megabytes: int = 256,
@@ -34,7 +34,7 @@ def measure_device_limits(
     and add f32. Raises `InputError` if there is no memory, `TargetUnavailable` if the device is
     lost.
     """
-    device: DeviceMemory[Any] = executable.memory
+    device: DeviceMemory[Any] = executable.device
     with device.lock:
         rate = _copying(device, megabytes << 20, rounds)
     floats = measure_floats(target, blocks=blocks, rounds=rounds)

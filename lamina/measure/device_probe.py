@@ -38,7 +38,7 @@ def measure_floats(target: Target, *, blocks: int = 1024, rounds: int = 5) -> fl
         return 0.0
     module = parse_module(manager.context(), _text(), "the probe of arithmetic")
     compiled = compiler.compile(module, target, pipeline=passes)
-    executable = cast("DeviceExecutable[Any]", compiled)
+    executable = cast("DeviceExecutable[Any, Any, Any]", compiled)
     length = _FIRST_ROUNDS
     seconds = _seconds(executable, blocks, length)
     while seconds < _LEAST_SECONDS and length < _MOST_ROUNDS:
@@ -48,7 +48,7 @@ def measure_floats(target: Target, *, blocks: int = 1024, rounds: int = 5) -> fl
     return 2 * WIDTH * _UNROLLED * length * blocks / seconds
 
 
-def _seconds(executable: DeviceExecutable[Any], blocks: int, length: int) -> float:
+def _seconds(executable: DeviceExecutable[Any, Any, Any], blocks: int, length: int) -> float:
     # Sums stay at 1: numbers that grow or vanish may take another time.
     x = np.full(WIDTH, 0.5, np.float32)
     with trace(executable) as timeline:

@@ -61,7 +61,7 @@ def check_limits(load: Load, target: Target) -> None:
     assert limits.read == limits.copy > 0
     assert limits.float_ops > 0
     assert str(limits).startswith(f"copying {limits.copy / 1e9:.1f} GB/s, f32 ")
-    assert str(limits).endswith(f" GFLOP/s on {exe.memory.name}")
+    assert str(limits).endswith(f" GFLOP/s on {exe.device.name}")
     table = step_table(steps_of(exe, 2), limits, limits.threads)
     assert {row.kernel for row in table.kernels} == {"double", "small", "add"}
     assert table.waiting == 0

@@ -32,7 +32,7 @@ def test_the_device_is_measured_by_copying(load):
 
 def test_without_timestamps_a_step_is_noted_as_a_whole(load, monkeypatch):
     exe = load("steps")
-    monkeypatch.setattr(exe.memory, "period", 0.0)
+    monkeypatch.setattr(exe.device, "period", 0.0)
     with trace(exe) as timeline:
         exe(X, s=np.zeros((X.size, 6), np.float32))
     (step,) = timeline.steps

@@ -78,20 +78,12 @@ class CudaSession(DeviceSession[CudaBuffer, Run]):
     def __init__(self, executable: CudaExecutable) -> None:
         """Begin with no memory."""
         device = executable.device
-        super().__init__(
-            executable.signature,
-            executable.plan,
-            device,
-            executable.packed,
-            executable.kept,
-            executable.hosts,
-            executable.recorder,
-        )
+        super().__init__(executable)
         self.workers = _PROGRAMS * device.multiprocessors
         # Unloaded after the graphs of its kernels. The executable is not held: it has the session.
-        self._loaded = executable.loaded
+        self._loaded = executable.code
         self._device = device
-        self._kernels = executable.loaded.kernels
+        self._kernels = executable.code.kernels
         self._clock = Clock(device)
         self._to_send = 0
         self._under_way = False

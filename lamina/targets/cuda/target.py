@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lamina.targets.base import Artifact, Executable, Target
+from lamina.targets.base import Artifact, Executable
+from lamina.targets.devices.target import DeviceTarget
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CudaTarget(Target):
+class CudaTarget(DeviceTarget):
     """Kernels in PTX, on NVIDIA's GPUs.
 
     `arch` is the architecture that PTX is made for: it runs there and on all later ones, but what
@@ -63,12 +64,6 @@ class CudaTarget(Target):
         from lamina.targets.cuda.emission import listings
 
         return listings(module, artifact)
-
-    def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `@prepare` makes of the weights."""
-        from lamina.targets.plans.loading import pack_weights
-
-        return pack_weights(artifact, weights)
 
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Load the code on the device and bring the weights there."""

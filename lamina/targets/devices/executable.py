@@ -4,54 +4,53 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, Generic
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from lamina.errors import TargetUnavailable
 from lamina.progress import report
 from lamina.targets.base import Array, Executable, Signature, by_name
+from lamina.targets.devices.loading import LoadedPlan
 from lamina.targets.devices.memory import B, DeviceMemory
 from lamina.targets.devices.noting import Recorder
 from lamina.targets.devices.session import DeviceSession
-from lamina.targets.plans.host_calls import HostFunction
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, Plan
+from lamina.targets.plans.bases import packed_bases
 from lamina.targets.timeline import Timeline
 
+D = TypeVar("D", bound=DeviceMemory[Any])
+"""The device."""
 
-class DeviceExecutable(Executable, Generic[B]):
+C = TypeVar("C")
+"""The kernels as they are on it."""
+
+
+class DeviceExecutable(Executable, Generic[D, B, C]):
     """Kernels and weights on a device: threads may share it, a call has memory of its own."""
 
-    def __init__(
-        self,
-        signature: Signature,
-        plan: Plan,
-        device: DeviceMemory[B],
-        packed: Sequence[Array],
-        hosts: Sequence[HostFunction] = (),
-    ) -> None:
-        """Bring the arrays of `plan.packed` to the device; what host calls read stays here too."""
-        self._signature = signature
-        self.plan = plan
-        self.hosts = tuple(hosts)
-        self.memory = device
+    def __init__(self, loaded: LoadedPlan, device: D, code: C) -> None:
+        """Bring the weights of a plan to the device; what host calls read stays here too."""
+        self._signature = loaded.signature
+        self.plan = plan = loaded.plan
+        self.hosts = tuple(loaded.hosts)
+        self.device = device
+        self.code = code
         self.recorder = Recorder()
         self.packed: dict[int, B] = {}
         self.kept: dict[int, Array] = {}
         self._free: deque[DeviceSession[B, Any]] = deque()
-        first = FIRST_ARRAY + len(signature.inputs) + len(signature.states)
+        bases = packed_bases(plan)
         needed = {base for base, _ in plan.arguments} | {copy[0] for copy in plan.copies}
         called = {buffer.base for host in plan.hosts for buffer in host.buffers}
         with device.lock:
-            for n, array in enumerate(packed):
-                base = first + n
+            for base, array in zip(bases, loaded.packed, strict=False):
                 if base in called:
                     self.kept[base] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
                 if base in needed:
                     self.packed[base] = device.storage(array.nbytes)
                     device.write(self.packed[base], array)
-                report("uploading weights", n + 1, len(packed))
+                report("uploading weights", base + 1 - bases.start, len(bases))
 
     @property
     def signature(self) -> Signature:

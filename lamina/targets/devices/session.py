@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from lamina.errors import InputError
-from lamina.targets.base import Array, Signature, bind, input_array, state_array
+from lamina.targets.base import Array, bind, input_array, state_array
 from lamina.targets.devices.memory import B, DeviceMemory
-from lamina.targets.devices.noting import Recorder, StepNotes, Times
+from lamina.targets.devices.noting import StepNotes, Times
 from lamina.targets.devices.steps import Output, Places, R, Step, outputs_of, runs_of
 from lamina.targets.memory import Arena, element_dtype
 from lamina.targets.plans.dispatches import (
@@ -24,8 +24,10 @@ from lamina.targets.plans.dispatches import (
     HostTask,
     dispatches_of,
 )
-from lamina.targets.plans.host_calls import HostFunction
-from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, HOST, Plan
+from lamina.targets.plans.plan_tables import ARENA, FIRST_ARRAY, HOST
+
+if TYPE_CHECKING:
+    from lamina.targets.devices.executable import DeviceExecutable
 
 WORKERS: Final = 32
 """How many programs run at once, for kernels that share work out by that."""
@@ -44,24 +46,15 @@ class DeviceSession(ABC, Generic[B, R]):
     clocked: bool = True
     """Whether the device says when each dispatch began and was over."""
 
-    def __init__(
-        self,
-        signature: Signature,
-        plan: Plan,
-        device: DeviceMemory[B],
-        packed: Mapping[int, B],
-        kept: Mapping[int, Array],
-        hosts: Sequence[HostFunction],
-        recorder: Recorder,
-    ) -> None:
-        """Begin with no memory; `packed` are the weights on the device, `kept` here, by base."""
-        self._signature = signature
-        self._plan = plan
-        self._memory = device
-        self._packed = packed
-        self._kept = kept
-        self._hosts = hosts
-        self._recorder = recorder
+    def __init__(self, executable: DeviceExecutable[Any, B, Any]) -> None:
+        """Begin with no memory but the weights of an executable, which is not held."""
+        self._signature = executable.signature
+        self._plan = executable.plan
+        self._memory: DeviceMemory[B] = executable.device
+        self._packed = executable.packed
+        self._kept = executable.kept
+        self._hosts = executable.hosts
+        self._recorder = executable.recorder
         self._buffers: dict[int, B] = {}
         self._host_arena = Arena()
         self._states: dict[str, Array] = {}

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.errors import InputError, TargetUnavailable
+from lamina.errors import InputError
 from lamina.progress import report
+from lamina.targets.devices.fitting import check_fits
 from lamina.targets.metal.device import Buffer, Command, Device
 from lamina.targets.metal.msl import KernelText, library_text
 from lamina.targets.plans.dispatches import Dispatch
@@ -71,8 +72,4 @@ def _check_fits(device: Device, text: KernelText, pipeline: Any) -> None:
         ("bytes a block", text.threadgroup_bytes, device.threadgroup_bytes),
         ("threads a simdgroup", text.subgroup, pipeline.threadExecutionWidth()),
     )
-    for what, number, has in needs:
-        if number > has:
-            raise TargetUnavailable(
-                f"kernel {text.name} needs {number} {what}, {device.name} has {has}"
-            )
+    check_fits(text.name, device.name, needs)

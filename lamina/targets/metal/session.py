@@ -28,16 +28,8 @@ class MetalSession(DeviceSession[Buffer, Run]):
     def __init__(self, executable: MetalExecutable) -> None:
         """Begin with no memory but the error word."""
         device = executable.device
-        super().__init__(
-            executable.signature,
-            executable.plan,
-            device,
-            executable.packed,
-            executable.kept,
-            executable.hosts,
-            executable.recorder,
-        )
-        self._kernels = executable.kernels
+        super().__init__(executable)
+        self._kernels = executable.code
         self._device = device
         self._failed = device.storage(4)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lamina.targets.base import Artifact, Executable, Target
+from lamina.targets.base import Artifact, Executable
+from lamina.targets.devices.target import DeviceTarget
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MetalTarget(Target):
+class MetalTarget(DeviceTarget):
     """Kernels in the Metal Shading Language, run by the GPU of a Mac.
 
     `kv` is the element type of the pages of keys and values, f32 or f16. `device` is the number
@@ -42,10 +43,6 @@ class MetalTarget(Target):
 
         return metal_passes(self.kv, self.fallback)
 
-    def host(self) -> str:
-        """Return that the code depends on nothing of this machine."""
-        return "any"
-
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Print a planned module: kernels, the plan as tables, `@prepare` as text."""
         from lamina.targets.metal.emission import emit_artifact
@@ -57,12 +54,6 @@ class MetalTarget(Target):
         from lamina.targets.metal.emission import listings
 
         return listings(artifact)
-
-    def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `@prepare` makes of the weights."""
-        from lamina.targets.plans.loading import pack_weights
-
-        return pack_weights(artifact, weights)
 
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Compile the kernels on the device and bring the weights there."""

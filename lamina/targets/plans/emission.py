@@ -15,7 +15,8 @@ from lamina.dialects.simt import KernelOp
 from lamina.errors import FormatError, LoweringError
 from lamina.targets.base import Artifact
 from lamina.targets.module_text import part_of
-from lamina.targets.plans.plan_tables import FIRST_ARRAY, HOST, Plan
+from lamina.targets.plans.bases import packed_bases
+from lamina.targets.plans.plan_tables import HOST, Plan
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
 from lamina.targets.signature import signature_of
 
@@ -58,12 +59,6 @@ def copies_of(module: ModuleOp) -> list[tuple[str, Dim]]:
         for op in module.walk()
         if isinstance(op, CopyOp)
     ]
-
-
-def packed_bases(plan: Plan) -> range:
-    """Return the bases of a plan's packed weights."""
-    last = FIRST_ARRAY + plan.arrays - len(plan.outputs)
-    return range(last - len(plan.packed), last)
 
 
 def _check_hosts(plan: Plan) -> None:

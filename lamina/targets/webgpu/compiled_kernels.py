@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.errors import InputError, TargetUnavailable
+from lamina.errors import InputError
 from lamina.progress import report
 from lamina.targets.base import Array
+from lamina.targets.devices.fitting import check_fits
 from lamina.targets.plans.dispatches import Dispatch
 from lamina.targets.webgpu.device import Device, errors_said
 from lamina.targets.webgpu.functions import Ability
@@ -139,11 +140,7 @@ def _check_fits(device: Device, text: KernelText) -> None:
             "max-storage-buffers-per-shader-stage",
         ),
     )
-    for what, number, limit in needs:
-        if number > limits[limit]:
-            raise TargetUnavailable(
-                f"kernel {text.name} needs {number} {what}, {device.name} has {limits[limit]}"
-            )
+    check_fits(text.name, device.name, [(what, n, limits[limit]) for what, n, limit in needs])
 
 
 def folded(grid: tuple[int, int, int], most: int) -> tuple[int, int, int]:

@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from lamina.dialects.simt import KernelOp
 from lamina.targets.base import Artifact
+from lamina.targets.plans.bases import packed_bases
 from lamina.targets.plans.emission import (
     artifact_of,
     emit_each,
     kernels_from_bytes,
     kernels_to_bytes,
-    packed_bases,
 )
 from lamina.targets.plans.plan_encoding import DEVICE_PLAN_OPS, encode_plan
 from lamina.targets.plans.plan_tables import NULL, Plan

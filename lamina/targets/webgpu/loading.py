@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lamina.errors import FormatError, TargetUnavailable
+from lamina.errors import TargetUnavailable
 from lamina.targets.base import Artifact
-from lamina.targets.packing.packed_weights import packed_weights
-from lamina.targets.plans.host_calls import host_functions
-from lamina.targets.plans.loading import check_sections
-from lamina.targets.plans.plan_tables import Plan
-from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
+from lamina.targets.devices.loading import in_order, load_plan, read_plan
 from lamina.targets.webgpu.compiled_kernels import compile_kernels
 from lamina.targets.webgpu.device import Device
 from lamina.targets.webgpu.emission import kernels_of
@@ -27,16 +23,9 @@ def load_artifact(
     Raises TargetUnavailable where the device lacks what the code needs, FormatError for an
     artifact that is not whole, and InputError for a weight that is missing.
     """
-    sections = artifact.sections
-    check_sections(artifact, {KERNELS, PLAN, PREPARE, HOSTS})
-    plan = Plan.from_bytes(sections[PLAN])
-    texts = {text.name: text for text in kernels_of(sections[KERNELS])}
-    if missing := [name for name in plan.kernels if name not in texts]:
-        raise FormatError(f"the artifact has no kernel {missing[0]!r}")
+    plan = read_plan(artifact, {KERNELS})
+    texts = in_order(plan, kernels_of(artifact.sections[KERNELS]))
     if subgroups == "on" and not device.subgroup:
         raise TargetUnavailable(f"{device.name} has no subgroups")
-    ordered = [texts[name] for name in plan.kernels]
-    kernels = compile_kernels(device, ordered, subgroups=subgroups != "off")
-    packed = packed_weights(plan.packed, sections[PREPARE], weights)
-    hosts = host_functions(plan, sections[HOSTS])
-    return WebGpuExecutable(artifact.signature, plan, device, kernels, packed, hosts)
+    kernels = compile_kernels(device, texts, subgroups=subgroups != "off")
+    return WebGpuExecutable(load_plan(artifact, plan, weights), device, kernels)

@@ -54,18 +54,10 @@ class WebGpuSession(DeviceSession[Storage, _Run]):
     def __init__(self, executable: WebGpuExecutable) -> None:
         """Begin with no memory."""
         device = executable.device
-        super().__init__(
-            executable.signature,
-            executable.plan,
-            device,
-            executable.packed,
-            executable.kept,
-            executable.hosts,
-            executable.recorder,
-        )
+        super().__init__(executable)
         self.clocked = device.period > 0
         self._clock = Clock(device)
-        self._kernels = executable.kernels
+        self._kernels = executable.code
         self._device = device
         self._failed = device.storage(4)
         self._staging = device.staging(4)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lamina.errors import InputError
-from lamina.targets.base import Artifact, Executable, Target
+from lamina.targets.base import Artifact, Executable
+from lamina.targets.devices.target import DeviceTarget
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -23,7 +24,7 @@ LEAST: Final = 1024
 
 
 @dataclass(frozen=True)
-class WebGpuTarget(Target):
+class WebGpuTarget(DeviceTarget):
     """Kernels in WGSL, on any adapter that wgpu finds, a processor without a GPU among them.
 
     `kv` is the element type of the pages of keys and values, f32 or f16. `adapter` is the number
@@ -57,10 +58,6 @@ class WebGpuTarget(Target):
 
         return webgpu_passes(self.kv, self.fallback)
 
-    def host(self) -> str:
-        """Return that the code depends on nothing of this machine."""
-        return "any"
-
     def emit(self, ctx: Context, module: ModuleOp) -> Artifact:
         """Print a planned module: WGSL, the plan as tables, `@prepare` as text."""
         from lamina.targets.webgpu.emission import emit_artifact
@@ -72,12 +69,6 @@ class WebGpuTarget(Target):
         from lamina.targets.webgpu.emission import listings
 
         return listings(artifact)
-
-    def pack(self, artifact: Artifact, weights: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what `@prepare` makes of the weights."""
-        from lamina.targets.plans.loading import pack_weights
-
-        return pack_weights(artifact, weights)
 
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
         """Compile the kernels on the adapter and bring the weights there."""
