@@ -42,6 +42,7 @@ MSL: Final = Language(
     target="metal",
     constant="const {type} {name} = {text};",
     variable="{type} {name} = {text};",
+    choice="({test} ? {left} : {right})",
     counter="int",
     element=element,
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from xdsl.dialects import arith, math
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from lamina.errors import LoweringError
 from lamina.targets.metal.elements import Element, element
@@ -190,17 +190,6 @@ def _cmpi(p: Printer, op: arith.CmpiOp) -> None:
     elementwise(compare_integers(test, no_sign=predicate > 5))(p, op)
 
 
-def _select(p: Printer, op: arith.SelectOp) -> None:
-    chosen(p, op.result, op.cond, op.lhs, op.rhs)
-
-
-def chosen(p: Printer, y: SSAValue, c: SSAValue, a: SSAValue, b: SSAValue) -> None:
-    """Print `c ? a : b`, by one condition or one for each register."""
-    conditions = p.registers(c) * (count_of(y) if count_of(c) == 1 else 1)
-    lanes = zip(conditions, p.registers(a), p.registers(b), strict=True)
-    p.define(y, [f"({test} ? {left} : {right})" for test, left, right in lanes])
-
-
 _EXPRESSIONS: Final[Mapping[type[Operation], Expression]] = {
     arith.AddfOp: _float("{0} + {1}"),
     arith.SubfOp: _float("{0} - {1}"),
@@ -244,6 +233,5 @@ RULES: Final[dict[type[Operation], Rule]] = {
     arith.BitcastOp: _bitcast,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
-    arith.SelectOp: _select,
 }
 """Arithmetic on registers."""

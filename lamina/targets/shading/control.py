@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xdsl.dialects import scf
-from xdsl.ir import Operation
+from xdsl.dialects import arith, scf
+from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.targets.shading.printer import Printer, Rule, count_of
@@ -31,6 +31,22 @@ def _join(p: Printer, op: simt.JoinOp) -> None:
 
 def _splat(p: Printer, op: tile.SplatOp) -> None:
     p.set(op.y, p.registers(op.x) * count_of(op.y))
+
+
+def _select(p: Printer, op: tile.SelectOp) -> None:
+    _choose(p, op.y, op.c, op.a, op.b)
+
+
+def _select_all(p: Printer, op: arith.SelectOp) -> None:
+    _choose(p, op.result, op.cond, op.lhs, op.rhs)
+
+
+def _choose(p: Printer, y: SSAValue, c: SSAValue, a: SSAValue, b: SSAValue) -> None:
+    """Print a choice by one condition, or one for each register."""
+    conditions = p.registers(c) * (count_of(y) if count_of(c) == 1 else 1)
+    lanes = zip(conditions, p.registers(a), p.registers(b), strict=True)
+    choice = p.language.choice
+    p.define(y, [choice.format(test=test, left=x, right=z) for test, x, z in lanes])
 
 
 def _program_id(p: Printer, op: tile.ProgramIdOp) -> None:
@@ -84,6 +100,8 @@ RULES: Final[dict[type[Operation], Rule]] = {
     simt.PickOp: _pick,
     simt.JoinOp: _join,
     tile.SplatOp: _splat,
+    tile.SelectOp: _select,
+    arith.SelectOp: _select_all,
     tile.ProgramIdOp: _program_id,
     scf.ForOp: _for,
     scf.IfOp: _if,

@@ -35,14 +35,16 @@ class Element(Protocol):
 class Language:
     """How a language spells what every kernel has.
 
-    `constant` and `variable` are templates of a definition, of `name`, `type` and `text`;
-    `counter` is the type of a loop's counter. `element` gives the element of a scalar, vector or
-    memref type, and raises LoweringError if there is none.
+    `constant` and `variable` are templates of a definition, of `name`, `type` and `text`; `choice`
+    is one of what is there if `test` holds, `left` or else `right`. `counter` is the type of a
+    loop's counter. `element` gives the element of a scalar, vector or memref type, and raises
+    LoweringError if there is none.
     """
 
     target: str
     constant: str
     variable: str
+    choice: str
     counter: str
     element: Callable[[Attribute], Element]
 

@@ -20,6 +20,7 @@ WGSL: Final = Language(
     target="webgpu",
     constant="let {name} = {text};",
     variable="var {name}: {type} = {text};",
+    choice="select({right}, {left}, {test})",
     counter="var",
     element=element,
 )

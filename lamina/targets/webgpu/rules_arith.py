@@ -246,18 +246,6 @@ def _cmpi(p: Printer, op: arith.CmpiOp) -> None:
     elementwise(compare_integers(test, no_sign=predicate > 5))(p, op)
 
 
-def _select(p: Printer, op: arith.SelectOp) -> None:
-    chosen(p, op.result, op.cond, op.lhs, op.rhs)
-
-
-def chosen(p: Printer, y: SSAValue, c: SSAValue, a: SSAValue, b: SSAValue) -> None:
-    """Print `c ? a : b`, by one condition or one for each register."""
-    size = count_of(y)
-    conditions = p.registers(c) * (size if count_of(c) == 1 else 1)
-    lanes = zip(conditions, p.registers(a), p.registers(b), strict=True)
-    p.define(y, [f"select({right}, {left}, {test})" for test, left, right in lanes])
-
-
 _EXPRESSIONS: Final[dict[type[Operation], Expression]] = {
     arith.AddfOp: _float("{0} + {1}"),
     arith.SubfOp: _float("{0} - {1}"),
@@ -301,6 +289,5 @@ RULES: Final[dict[type[Operation], Rule]] = {
     math.FmaOp: _fma,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
-    arith.SelectOp: _select,
 }
 """Arithmetic on registers."""

@@ -1,4 +1,4 @@
-"""The operations of `tile` that work on registers: conversions, comparisons, selection."""
+"""The operations of `tile` that work on registers: conversions and comparisons."""
 
 from __future__ import annotations
 
@@ -7,38 +7,15 @@ from typing import Final
 from xdsl.ir import Operation
 
 from lamina.dialects import tile
-from lamina.targets.shading.expressions import TESTS
-from lamina.targets.webgpu.elements import ELEMENTS, PAIR, Element, element
+from lamina.targets.shading.conversions import Conversions, comparison
+from lamina.targets.webgpu.elements import ELEMENTS, PAIR, Element
 from lamina.targets.webgpu.printer import Printer, Rule
 from lamina.targets.webgpu.rules_arith import (
-    chosen,
     compare_integers,
-    elementwise,
     rounded,
     unsigned,
     wrapped,
 )
-
-
-def _cast(p: Printer, op: tile.CastOp) -> None:
-    source, target = element(op.x.type), element(op.y.type)
-    texts = [
-        convert(p, source, target, x, no_sign=op.unsigned is not None) for x in p.registers(op.x)
-    ]
-    p.define(op.y, texts)
-
-
-def convert(p: Printer, source: Element, target: Element, x: str, *, no_sign: bool) -> str:
-    """Return a register of `source` converted to `target`, as `tile.cast` does."""
-    if source.name == target.name:
-        return x
-    if source.floating and target.floating:
-        return rounded(p, target, x)
-    if source.floating:
-        return _from_float(p, target, x, no_sign=no_sign)
-    if target.floating:
-        return _to_float(p, source, target, x, no_sign=no_sign)
-    return _between_integers(p, source, target, x, no_sign=no_sign)
 
 
 def _from_float(p: Printer, target: Element, x: str, *, no_sign: bool) -> str:
@@ -95,23 +72,8 @@ def _between_words(source: Element, target: Element, x: str, *, no_sign: bool) -
     return wrapped(target, x) if target.bits < source.bits else x
 
 
-def _compare(p: Printer, op: tile.CompareOp) -> None:
-    kind, test = element(op.a.type), TESTS[tile.COMPARISONS.index(op.kind.data)]
-    if kind.floating:
-        # What is said to differ need not be NaN, but nothing says that NaN is equal.
-        text = "!({0} == {1})" if test == "!=" else f"({{0}} {test} {{1}})"
-        elementwise(lambda p, kind, x: text.format(*x))(p, op)
-        return
-    elementwise(compare_integers(test, no_sign=op.unsigned is not None))(p, op)
-
-
-def _select(p: Printer, op: tile.SelectOp) -> None:
-    chosen(p, op.y, op.c, op.a, op.b)
-
-
 RULES: Final[dict[type[Operation], Rule]] = {
-    tile.CastOp: _cast,
-    tile.CompareOp: _compare,
-    tile.SelectOp: _select,
+    tile.CastOp: Conversions(rounded, _from_float, _to_float, _between_integers).cast,
+    tile.CompareOp: comparison(compare_integers),
 }
 """What `tile` has on registers."""
