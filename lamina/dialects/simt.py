@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar, cast
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     Float16Type,
     FloatAttr,
     IndexType,
@@ -66,6 +68,9 @@ SWIZZLED_ROW = 64
 WARPGROUP = 128
 """Threads that multiply operands in shared memory together."""
 
+ACCESS_BYTES = 16
+"""What one access of a thread takes at most."""
+
 ATOMICS = ("add", "max", "min", "and", "or", "xor", "exchange", "compare_exchange")
 """What an atomic operation may do to an element."""
 
@@ -105,6 +110,8 @@ class KernelOp(AnyKernelOp):
             f"{threads} threads are no whole number of subgroups of {subgroup}",
         )
         self._verify_body()
+        size = self.workgroup_bytes
+        require(size <= MOST_BYTES, f"{size} bytes, a block shares {MOST_BYTES} at most")
 
     def _verify_body(self) -> None:
         meeting: list[Operation] = []
@@ -260,8 +267,35 @@ def _require_access(
     require(element_of(value) == element_of(x.type), f"{value} in a memory of {element_of(x.type)}")
     require(at.type == vector(IndexType(), shape), f"places {at.type} for {value}")
     require(mask is None or mask.type == vector(i1, shape), "the mask does not fit the value")
-    size = 1 if run is None else run.value.data
-    require(size > 0 and prod(shape) % size == 0, f"runs of {size} in {value}")
+    require(run is None or len(shape) == 1, f"a run of {value}")
+    _require_run(element_of(value), 1 if run is None else run.value.data, at, mask)
+
+
+def _require_run(kind: Attribute, run: int, at: SSAValue, mask: SSAValue | None = None) -> None:
+    """Check that accesses of a thread can take places `run` at a time, as far as these are known.
+
+    Of places that `mask` leaves out nothing is said.
+    """
+    count, bits = prod(shape_of(at.type)), int(getattr(kind, "bitwidth", 64))
+    require(run > 0 and run & (run - 1) == 0 and count % run == 0, f"runs of {run} in {at.type}")
+    require(
+        run == 1 or (8 <= bits and run * bits <= 8 * ACCESS_BYTES),
+        f"a run of {run} {kind}: one access takes whole bytes, {ACCESS_BYTES} at most",
+    )
+    places = _known(at) if run > 1 and mask is None else ()
+    for n in range(0, len(places), run):
+        first, *_ = here = places[n : n + run]
+        follow = all(place == first + k for k, place in enumerate(here))
+        require(follow and first % run == 0, f"places {here} are no run of {run} that is aligned")
+
+
+def _known(at: SSAValue) -> Sequence[int]:
+    """Return the places that a constant has, none if they are computed."""
+    op = at.owner
+    if not isinstance(op, arith.ConstantOp) or not isinstance(op.value, DenseIntOrFPElementsAttr):
+        return ()
+    numbers = [int(n) for n in cast("Any", op.value).get_values()]
+    return numbers * prod(shape_of(at.type)) if len(numbers) == 1 else numbers
 
 
 @irdl_op_definition
@@ -696,6 +730,8 @@ class LoadMatrixOp(IRDLOperation):
         require(kind.memory_space == WORKGROUP, "matrices are loaded from shared memory")
         require(getattr(kind.element_type, "bitwidth", 0) == 16, f"matrices of {kind}")
         require(count in (1, 2, 4), f"{count} matrices at once")
+        rows = _known(self.at)
+        require(all(n % 8 == 0 for n in rows), f"rows at {rows} begin at no multiple of 8 elements")
         size = 2 * count * shape_of(self.at.type)[0]
         require(self.y.type == vector(kind.element_type, (size,)), f"{size} in {self.y.type}")
 
@@ -1044,7 +1080,8 @@ class CopyAsyncOp(IRDLOperation):
         shape = shape_of(self.at.type)
         require(self.at.type == self.to.type == vector(IndexType(), shape), "places differ")
         require(self.mask is None or self.mask.type == vector(i1, shape), "the mask does not fit")
-        require(shape[0] % self.run.value.data == 0, f"runs of {self.run.value.data} in {shape}")
+        for places in (self.at, self.to):
+            _require_run(x.element_type, self.run.value.data, places, self.mask)
         require(
             self.bytes in (4, 8, 16), f"a copy takes 4, 8 or 16 bytes at once, not {self.bytes}"
         )

@@ -65,6 +65,26 @@ OPEN = """
     scf.yield %c0 : index
   }}
   scf.for %j = %c0 to %w step %c1 {{ {} }}"""
+AT = "%at = arith.constant dense<[{places}]> : vector<{count}xindex>\n"
+RUN = (
+    AT
+    + """%m = simt.memory : memref<64x{kind}, "workgroup">
+  %s = simt.load %m[%at] {{run = {run} : i64}}
+    : memref<64x{kind}, "workgroup">, vector<{count}xindex> -> vector<{count}x{kind}>"""
+)
+STORED_RUN = (
+    AT.replace("{count}", "2")
+    + """%m = simt.memory : memref<64xi32, "workgroup">
+  simt.store %r, %m[%at] {{run = 2 : i64}}
+    : vector<2xi32>, memref<64xi32, "workgroup">, vector<2xindex>"""
+)
+COPIED_RUN = (
+    AT.replace("{count}", "2")
+    + """%m = simt.memory : memref<64xi32, "workgroup">
+  %to = arith.constant dense<[{to}]> : vector<2xindex>
+  simt.copy_async %x[%at], %m[%to] {{run = 2 : i64}}
+    : memref<?xi32>, vector<2xindex>, memref<64xi32, "workgroup">, vector<2xindex>"""
+)
 REDUCE = '%s = simt.subgroup_reduce %v {{kind = "{kind}"{more}}} : ({type}) -> {type}'
 ATOMIC = '%o = simt.atomic %v, %x[%c0] {more} {{kind = "{kind}"}} : {type}, memref<?xi32>, index -> {type}'
 MET = r"all threads meet in {}, but not all may come to it: .* ways in the {}"
@@ -167,6 +187,65 @@ REFUSED = {
         + IF.format(a="i", b="c1", inside=BARRIER),
         MET.format("simt.barrier", "scf.if"),
     ),
+    "a run of three": (
+        RUN.format(places="0, 1, 2", count=3, run=3, kind="i32"),
+        r"runs of 3 in vector<3xindex>",
+    ),
+    "a run that does not divide the registers": (
+        RUN.format(places="0, 1, 2", count=3, run=2, kind="i32"),
+        r"runs of 2 in vector<3xindex>",
+    ),
+    "a run of truth values": (
+        RUN.format(places="0, 1", count=2, run=2, kind="i1"),
+        "a run of 2 i1: one access takes whole bytes, 16 at most",
+    ),
+    "a run of more than one access takes": (
+        RUN.format(places="0, 1, 2, 3, 4, 5, 6, 7", count=8, run=8, kind="i32"),
+        "a run of 8 i32: one access takes whole bytes, 16 at most",
+    ),
+    "a run of one element": (
+        "%s = simt.load %x[%t] {run = 2 : i64} : memref<?xi32>, index -> i32",
+        "a run of i32",
+    ),
+    "a run whose places are apart": (
+        RUN.format(places="0, 2", count=2, run=2, kind="i32"),
+        r"places \[0, 2\] are no run of 2 that is aligned",
+    ),
+    "a run that begins at an odd place": (
+        RUN.format(places="0, 1, 3, 4", count=4, run=2, kind="i32"),
+        r"places \[3, 4\] are no run of 2 that is aligned",
+    ),
+    "a store of a run that begins at an odd place": (
+        STORED_RUN.format(places="5, 6"),
+        r"places \[5, 6\] are no run of 2 that is aligned",
+    ),
+    "a copy of a run that begins at an odd place": (
+        COPIED_RUN.format(places="1, 2", to="0, 1"),
+        r"places \[1, 2\] are no run of 2 that is aligned",
+    ),
+    "a copy to a run that begins at an odd place": (
+        COPIED_RUN.format(places="0, 1", to="7, 8"),
+        r"places \[7, 8\] are no run of 2 that is aligned",
+    ),
+    "rows of a matrix that begin between": (
+        "%at = arith.constant dense<[8, 12]> : vector<2xindex>\n"
+        '%m = simt.memory : memref<64xi16, "workgroup">\n'
+        "%s = simt.load_matrix %m[%at] {count = 1 : i64}"
+        ' : memref<64xi16, "workgroup">, vector<2xindex> -> vector<4xi16>',
+        r"rows at \[8, 12\] begin at no multiple of 8 elements",
+    ),
+    "more shared memory than any block has": (
+        "".join(f'%m{n} = simt.memory : memref<4000000xi32, "workgroup">\n' for n in range(2)),
+        "32000000 bytes, a block shares 16777216 at most",
+    ),
+    "shared memory without a size": (
+        '%m = simt.memory : memref<?xi32, "workgroup">',
+        "shared memory has a static size",
+    ),
+    "shared memory elsewhere": (
+        "%m = simt.memory : memref<4xi32>",
+        "the memory space is",
+    ),
     "a product of tiles": (
         "%d = tile.reduce %r {kind = 'add', dims = array<i64: 0>} : (vector<2xi32>) -> i32".replace(
             "'", '"'
@@ -205,9 +284,15 @@ def test_subgroups_fill_a_block(threads: int, subgroup: int) -> None:
         verify("", threads, subgroup)
 
 
+def test_a_block_has_a_thousand_threads_at_most() -> None:
+    with pytest.raises(VerifyException, match="2048 threads, a block has 1024 at most"):
+        verify("", 2048)
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        RUN.format(places="8, 9, 4, 5", count=4, run=2, kind="i32"),
         IF.format(a="n", b="c1", inside=BARRIER),
         FOR.format(b="e", inside=IF.format(a="p", b="l", inside=BARRIER)),
         IF.format(a="t", b="c1", inside="%s = arith.addi %t, %t : index"),
@@ -217,7 +302,7 @@ def test_subgroups_fill_a_block(threads: int, subgroup: int) -> None:
         + FOR.format(b="i", inside=BARRIER),
     ],
 )
-def test_a_barrier_that_all_threads_come_to_is_taken(body: str) -> None:
+def test_what_all_threads_come_to_and_what_is_aligned_is_taken(body: str) -> None:
     verify(body)
 
 

@@ -164,12 +164,9 @@ def loaded(
     kind = element_of(operand.value.type)
     if getattr(kind, "bitwidth", 0) == 16:
         return low.shared.taken(_matrices(low, op, operand, memory, start), kind)
-    writer, count = low.writer, operand.fragments.count
-    at = writer.sum(start, low.places.number(operand.fragments, operand.rows))
+    at = low.writer.sum(start, low.places.number(operand.fragments, operand.rows))
     run = operand.rows.run(operand.fragments, low.threads)
-    return low.shared.taken(
-        writer.add(simt.LoadOp(memory, writer.registers(at, count), run=run)), kind
-    )
+    return low.shared.taken(low.shared.load(memory, at, operand.fragments.count, run), kind)
 
 
 def _matrices(

@@ -9,11 +9,8 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, MemRefType, NoneAttr
 from xdsl.ir import Block, SSAValue
 
-from lamina.dialects import tile
+from lamina.dialects import simt, tile
 from lamina.dialects.tile import shape_of, values
-
-MOST_BYTES = 16
-"""What one instruction loads or stores at most."""
 
 _ANY = 1 << 30
 """Divides 0, and stands for all that do."""
@@ -34,7 +31,7 @@ def run_of(op: tile.LoadOp | tile.StoreOp) -> int:
     if last not in values(op.in_bounds) or last in op.limits or extents[last] == DYNAMIC_INDEX:
         return 1
     rows = extents[last] if last else _ANY
-    return gcd(shape[last], rows, divisor(op.at[last]), 8 * MOST_BYTES // bits)
+    return gcd(shape[last], rows, divisor(op.at[last]), 8 * simt.ACCESS_BYTES // bits)
 
 
 def divisor(value: SSAValue) -> int:

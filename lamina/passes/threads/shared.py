@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -74,9 +74,14 @@ class Shared:
             run = where.run(given, self._threads)
             self.store(registers, memory, at, [], self._places.owner(given), run)
         self._hazards.load(name)
-        at = self._writer.registers(self._places.number(layout, view), layout.count)
+        at = self._places.number(layout, view)
         run = view.run(layout, self._threads)
-        return self.taken(self._writer.add(simt.LoadOp(memory, at, run=run)), kind)
+        return self.taken(self.load(memory, at, layout.count, run), kind)
+
+    def load(self, memory: SSAValue, at: Number, count: int, run: int) -> SSAValue:
+        """Return what a memory has at places, of which `run` at a time are neighbours."""
+        places = self._writer.registers(at, count)
+        return self._writer.add(simt.LoadOp(memory, places, run=_fitting(run, memory)))
 
     def store(
         self,
@@ -96,7 +101,7 @@ class Shared:
                 memory,
                 self._writer.registers(at, count),
                 None if mask is None else self._writer.registers(mask, count),
-                run,
+                _fitting(run, memory),
             )
         )
 
@@ -158,6 +163,12 @@ class Shared:
         bits = IntegerType(int(cast("Any", kind).bitwidth))
         value = self._writer.cast(registers, bits)
         return self._writer.add(arith.BitcastOp(value, tile.vector(kind, shape)))
+
+
+def _fitting(run: int, memory: SSAValue) -> int:
+    """Return how many of `run` neighbours one access takes."""
+    bits = int(getattr(element_of(memory.type), "bitwidth", 64))
+    return gcd(run, 8 * simt.ACCESS_BYTES // bits)
 
 
 def _padded(rows: View, view: View, bytes_each: int) -> tuple[View, View, int]:
