@@ -20,8 +20,11 @@ from lamina.targets.plans.emission import emit_each
 from lamina.testing import cases
 from lamina.testing.kernels import ZOO, context
 
-SUMS = {"bf16": "f32", "f16": "f32", "i8": "i32"}
-"""The element types that matrix units multiply, and those of their sums."""
+UNITS = ("bf16", "f16", "i8")
+"""The element types that matrix units multiply."""
+
+SUMS = {"bf16": "f32", "f16": "f32", "f32": "f32", "i8": "i32"}
+"""The element types of products, and those of their sums."""
 
 
 def threaded(text: str) -> ModuleOp:
@@ -55,13 +58,27 @@ tile.kernel @product_{kind} attributes {{symbols = ["workers"], grid = ["1"], ac
 
 def product(kind: str, size: int, arch: str = "sm_80") -> ModuleOp:
     """A square product of the level at which front ends write, for an architecture."""
-    x, y = f"tensor<{size}x{size}x{kind}>", f"tensor<{size}x{size}x{SUMS[kind]}>"
-    text = f"""func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {x} {{lamina.input = "w"}})
+    return ragged_product(kind, (size, size, size), arch)
+
+
+def ragged_product(
+    kind: str,
+    sizes: tuple[int, int, int],
+    arch: str = "sm_80",
+    *,
+    turned: bool = False,
+    **more: bool,
+) -> ModuleOp:
+    """A product of m rows, depth k and n columns; `turned`, columns of w lie side by side."""
+    m, k, n = sizes
+    x, y = f"tensor<{m}x{k}x{kind}>", f"tensor<{m}x{n}x{SUMS[kind]}>"
+    w = f"tensor<{n}x{k}x{kind}>" if turned else f"tensor<{k}x{n}x{kind}>"
+    text = f"""func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}})
         -> ({y} {{lamina.output = "y"}}) {{
-      %y = nn.dot_general %x, %w {{contract = [[1, 0]], lamina.src = ["/y"]}} : ({x}, {x}) -> {y}
+      %y = nn.dot_general %x, %w {{contract = [[1, {int(turned)}]], lamina.src = ["/y"]}} : ({x}, {w}) -> {y}
       func.return %y : {y}
     }}"""
-    return compiler.lower(Parser(manager.context(), text).parse_module(), CudaTarget(arch))
+    return compiler.lower(Parser(manager.context(), text).parse_module(), CudaTarget(arch, **more))
 
 
 def model(name: str) -> ModuleOp:
@@ -85,5 +102,5 @@ def kernels_of(source: str) -> Sequence[KernelCode]:
         paths = sorted({case.path for case in ZOO})
         return codes_of(*(threaded(path.read_text()) for path in paths))
     if source == "products":
-        return codes_of(*map(tile_product, SUMS))
+        return codes_of(*map(tile_product, UNITS))
     return codes_of(model(source))

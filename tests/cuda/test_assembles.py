@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from intrinsics import SAMPLES, SAMPLES_ALONE
-from kernel_sources import SUMS, codes_of, kernels_of, product, tile_product
+from kernel_sources import UNITS, codes_of, kernels_of, product, ragged_product, tile_product
 
 from lamina.targets.cuda.architectures import ARCHITECTURES
 from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
@@ -108,7 +108,7 @@ def test_ptx_for_an_architecture_becomes_its_code(source, arch):
     check(linked(ptx_of(source, arch), arch).usage, source)
 
 
-@pytest.mark.parametrize("kind", SUMS)
+@pytest.mark.parametrize("kind", UNITS)
 def test_a_product_of_tiles_is_made_by_matrix_units(kind, sass):
     (code,) = codes_of(tile_product(kind))
     text = sass(linked(to_ptx([code.text], BASE), BASE))
@@ -143,6 +143,19 @@ def test_a_large_product_is_multiplied_by_warpgroups_where_there_are_any(kind, s
     assert "HGMMA.64x256x16.F32" in text
     assert "UTMALDG.2D" in text
     assert "WARPGROUP.DEPBAR.LE gsb0, 0x1" in text
+
+
+RAGGED = ((4095, 4096, 4096), (4096, 4095, 4096), (4096, 4096, 4095), (1000,) * 3, (77, 33, 65))
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_products_of_ragged_extents_spill_nothing(kind, arch, turned):
+    for sizes in RAGGED:
+        (code,) = codes_of(ragged_product(kind, sizes, arch, turned=turned))
+        ((_, used),) = linked(to_ptx([code.text], arch), arch).usage.items()
+        assert used["spilled_bytes"] == used["stack_bytes"] == 0, (sizes, used)
 
 
 def test_every_intrinsic_that_may_be_used_has_a_sample():

@@ -56,6 +56,19 @@ def test_packed_halves_are_computed_apart(kind: str) -> None:
         assert ((y == near) | (np.isnan(y) & np.isnan(near))).mean() > 0.99
 
 
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+@pytest.mark.parametrize("name", ["add", "mul", "fma"])
+def test_pairs_of_floats_are_computed_apart(name: str, mode: str) -> None:
+    sources, packed = (
+        "%a, %b, %c" if name == "fma" else "%a, %b",
+        [draw("f4", n, 512) for n in (6, 7, 8)],
+    )
+    alone = compute(f"{name}.{mode}.f32 %y, {sources};", "f4", *packed)
+    words = [x.view("u8") for x in packed]
+    pairs = compute(f"{name}.{mode}.f32x2 %y, {sources};", "u8", *words)
+    assert same(pairs.view("f4"), alone)
+
+
 def test_a_fused_product_is_rounded_once_in_f16() -> None:
     a = np.array([1.0009766], "f2")
     c = np.array([-1.0], "f2")

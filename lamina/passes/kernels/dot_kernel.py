@@ -125,6 +125,9 @@ class _Builder:
         self.rows = 1
         if self.row_dim is not None:
             self.rows = chunk_of(self.shape[self.row_dim], asked_rows)
+        # Threads that share a tile have no lanes to fill.
+        shared = schedule is not None and schedule.get("threads", 1) > 1
+        self.square = self.step if shared else max(SQUARE, self.step)
         self.copied = schedule is not None and "stages" in schedule.values.data
         self.band = schedule.get("b", 0) // self.columns if schedule else 0
         most = most_sums(schedule.get("threads", 1) if schedule else 1)
@@ -252,7 +255,7 @@ class _Builder:
 
         zero, end = emit.index(0), emit.extent(self.depth)
         if right is None and self._across():
-            return over(zero, end, chunk_of(self.depth, max(SQUARE, self.step)), start, False)
+            return over(zero, end, chunk_of(self.depth, self.square), start, False)
         if self.depth % self.step == Dim.of(0):
             return over(zero, end, self.step, start, True)
         most = emit.extent(self.depth - self.depth % self.step)

@@ -20,6 +20,7 @@ from lamina.passes.kernels.dot_kernel import Roles, multiplied_in
 from lamina.passes.kernels.linear_kernel import Product, is_linear, is_unpacked, shape_of
 from lamina.passes.schedules.cost_model import Linear
 from lamina.passes.schedules.shared_tiles import Dot
+from lamina.passes.threads.runs import MOST_BYTES
 
 
 def linear_of(group: nn.GroupOp, *, few: bool) -> Linear:
@@ -56,11 +57,18 @@ def dot_of(group: nn.GroupOp) -> Dot:
     batches = prod(size or 1 for i, size in enumerate(sizes) if i not in (rows, last))
     return Dot(
         narrow=multiplied_in(op) != f32,
+        whole=all(_in_runs(x.type) for x in (op.a, op.b)),
         rows=1 if rows is None else sizes[rows],
         columns=sizes[last],
         depth=extents(op.a.type)[roles.contract[0]].constant,
         batches=batches,
     )
+
+
+def _in_runs(type: Attribute) -> bool:
+    """Tell whether rows of a tensor are whole runs of what a thread loads at once."""
+    last = extents(type)[-1].constant
+    return last is not None and last * _element_bytes(type) % MOST_BYTES == 0
 
 
 def class_of(group: nn.GroupOp, *, few: bool) -> str | None:

@@ -31,6 +31,9 @@ ROUNDS: Final = 4
 ABREAST: Final = 8
 """Tiles of columns that programs go through before the next ones."""
 
+SIDE_BY_SIDE: Final = 8
+"""Results of a row that one thread or its neighbours store in one piece."""
+
 MULTIPROCESSORS: Final = 128
 """About as many as large GPUs have: so many tiles there should be."""
 
@@ -45,10 +48,12 @@ WARP, WARPGROUP = 16, 64
 class Dot:
     """A product of two tensors, as far as its tile depends on it; None for what is not known.
 
-    `narrow` says that both are of 16-bit floats; `batches` are all extents but the last two.
+    `narrow` says that both are of 16-bit floats, `whole` that rows of both in memory are whole runs
+    of what a thread loads at once; `batches` are all extents but the last two.
     """
 
     narrow: bool = False
+    whole: bool = True
     rows: int | None = None
     columns: int | None = None
     depth: int | None = None
@@ -88,18 +93,26 @@ def shared_tile(dot: Dot, threads: int, matrix: int, step: int) -> SharedTile:
 
     `step` are the columns of K at once of what has no units.
     """
-    # Operands of 16 bits leave a thread room for twice the sums, and come in longer steps.
-    sums = EACH * threads // (1 if dot.narrow else 2)
+    # Operands of 16 bits leave a thread room for twice the sums, and come in longer steps; but not
+    # where each element has a place of its own.
+    sums = EACH * threads // (1 if dot.narrow and dot.whole else 2)
     side = 1 << (sums.bit_length() - 1) // 2
     small = SharedTile(sums // side, side, STEP if dot.narrow else step, threads)
-    if not dot.narrow or not matrix:
+    if not dot.narrow or not dot.whole or not matrix:
         return small
     fitting = [
         SharedTile(m, n, k, threads * times, ROUNDS, _band(dot, n))
         for m, n, k, times in _LARGE[matrix]
-        if _tiles(dot, m, n) >= MULTIPROCESSORS and dot.depth and dot.depth % k == 0
+        if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, k)
     ]
     return fitting[-1] if fitting else small
+
+
+def _is_even(dot: Dot, k: int) -> bool:
+    """Tell whether rounds of a product come out even, and results go to memory side by side."""
+    if dot.depth is None or dot.columns is None:
+        return False
+    return dot.depth % k == 0 and dot.columns % SIDE_BY_SIDE == 0
 
 
 def _tiles(dot: Dot, m: int, n: int) -> int:

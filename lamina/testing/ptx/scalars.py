@@ -64,7 +64,7 @@ def _all() -> dict[str, Scalar]:
         ("e5m2", 8, E5M2),
     ):
         found[name] = Scalar(name, bits, "f", dtype)
-    for name, bits in (("f16", 32), ("bf16", 32), ("e4m3", 16), ("e5m2", 16)):
+    for name, bits in (("f16", 32), ("bf16", 32), ("f32", 64), ("e4m3", 16), ("e5m2", 16)):
         found[f"{name}x2"] = Scalar(f"{name}x2", bits, "f", found[name].dtype, 2)
     found["u16x2"] = Scalar("u16x2", 32, "u", RAW[16], 2)
     found["s16x2"] = Scalar("s16x2", 32, "s", np.dtype(np.int16), 2)
