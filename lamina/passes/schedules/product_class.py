@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from lamina.dialects import cache, nn, quant, tile
+from lamina.dialects import cache, nn, quant, simt, tile
 from lamina.dialects.plan import element_bytes
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
@@ -20,7 +20,6 @@ from lamina.passes.kernels.dot_kernel import Roles, multiplied_in
 from lamina.passes.kernels.linear_kernel import Product, is_linear, is_unpacked, shape_of
 from lamina.passes.schedules.cost_model import Linear
 from lamina.passes.schedules.shared_tiles import Dot
-from lamina.passes.threads.runs import MOST_BYTES
 
 
 def linear_of(group: nn.GroupOp, *, few: bool) -> Linear:
@@ -68,7 +67,7 @@ def dot_of(group: nn.GroupOp) -> Dot:
 def _in_runs(type: Attribute) -> bool:
     """Tell whether rows of a tensor are whole runs of what a thread loads at once."""
     last = extents(type)[-1].constant
-    return last is not None and last * _element_bytes(type) % MOST_BYTES == 0
+    return last is not None and last * _element_bytes(type) % simt.ACCESS_BYTES == 0
 
 
 def class_of(group: nn.GroupOp, *, few: bool) -> str | None:
