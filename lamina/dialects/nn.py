@@ -49,6 +49,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 
 from lamina.dialects.dims import Dim, parse_dim
+from lamina.dialects.nn_bytes import DecodeOp, EncodeOp
 from lamina.dialects.nn_index import (
     GatherElementsOp,
     GatherNdOp,
@@ -1332,9 +1333,11 @@ OPS: list[type[Operation]] = [
     ConvTransposeOp,
     CosOp,
     CoshOp,
+    DecodeOp,
     DivOp,
     DotGeneralOp,
     EmbeddingOp,
+    EncodeOp,
     ErfOp,
     ExpOp,
     ExtentsOp,

@@ -34,6 +34,12 @@ def normal(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...
     return rng.integers(-9, 10, shape).astype(dtype)
 
 
+def anything(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Return integers of all bits by chance."""
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
 def gaps(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """Return normal floats with a NaN or an infinity in one of eight."""
     x = normal(rng, dtype, shape)

@@ -115,6 +115,10 @@ class Formula:
         """Return `a` where the condition holds, else `b`; of floats."""
         return self.insert(tile.SelectOp(condition, *self._of(self._floats, a, b)))
 
+    def select_bits(self, condition: SSAValue, a: Term, b: Term) -> SSAValue:
+        """Return `a` where the condition holds, else `b`; of integers."""
+        return self.insert(tile.SelectOp(condition, *self._of(self._bits, a, b)))
+
     def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Return where two conditions hold."""
         return self.insert(arith.AndIOp(a, b))

@@ -1,4 +1,4 @@
-"""Tile rules of arithmetic that kernels have no operation for: powers, remainders, signs."""
+"""Tile rules of arithmetic that kernels have no operation for: powers, remainders, codes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.tensors import is_unsigned
 from lamina.errors import LoweringError
+from lamina.passes.formulas import byte_floats
+from lamina.passes.formulas.constants import Constants
+from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.maps import known
 from lamina.passes.kernels.signs import on
@@ -68,6 +71,25 @@ def _sign(tiles: Tiles, op: nn.SignOp, index: Index, _: SSAValue) -> SSAValue:
     y = emit.add(tile.SelectOp(_is(emit, "eq", x, zero), zero, x))
     y = emit.add(tile.SelectOp(_is(emit, "gt", x, zero), _full(emit, 1, x), y))
     return emit.add(tile.SelectOp(_is(emit, "lt", x, zero), _full(emit, -1, x), y))
+
+
+@rule(nn.DecodeOp)
+def _decode(tiles: Tiles, op: nn.DecodeOp, index: Index, _: SSAValue) -> SSAValue:
+    x = tiles.emit.cast(tiles.tile_of(op.x, index), i32, unsigned=True)
+    return tiles.emit.cast(byte_floats.decode(_formula(tiles, x), x, op.code), nn.element(op.y))
+
+
+@rule(nn.EncodeOp)
+def _encode(tiles: Tiles, op: nn.EncodeOp, index: Index, _: SSAValue) -> SSAValue:
+    x = tiles.emit.cast(tiles.tile_of(op.x, index), f32)
+    saturate = op.saturate is not None
+    codes = byte_floats.encode(_formula(tiles, x), x, op.code, saturate=saturate)
+    return tiles.emit.cast(codes, nn.element(op.y))
+
+
+def _formula(tiles: Tiles, like: SSAValue) -> Formula:
+    emit = tiles.emit
+    return Formula(emit.add, Constants(emit.entry), tile.shape_of(like.type))
 
 
 def _full(emit: Emit, value: int, like: SSAValue) -> SSAValue:

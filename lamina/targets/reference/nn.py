@@ -12,6 +12,7 @@ from lamina.dialects import nn, tile
 from lamina.dialects.dims import parse_dim
 from lamina.dialects.tensors import extents
 from lamina.targets.reference import (
+    nn_bytes,
     nn_composites,
     nn_elementwise,
     nn_index,
@@ -54,6 +55,7 @@ def branch_of(run: Interpreter, value: str, bounds: tuple[int, ...]) -> int:
 MEANINGS: dict[type[Operation], Meaning] = {
     **nn_elementwise.MEANINGS,
     **nn_shapes.MEANINGS,
+    **nn_bytes.MEANINGS,
     **nn_index.MEANINGS,
     **nn_sums.MEANINGS,
     **nn_values.MEANINGS,

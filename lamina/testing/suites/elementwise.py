@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import AnyFloat, bf16, f16, f32, f64, i1, i8, i16, i3
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
+from lamina.dialects.byte_floats import BYTE_FLOATS
 from lamina.dialects.tensors import ui8, ui16, ui32, ui64
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
-from lamina.testing.values import angles, edges, exponents, normal
+from lamina.testing.values import angles, anything, edges, exponents, normal
 
 Unary = Callable[[SSAValue], Operation]
 Binary = Callable[[SSAValue, SSAValue], Operation]
@@ -83,6 +84,7 @@ def cases() -> Iterator[Case]:
     for kind in ALL:
         yield Case(f"casts-{kind}", partial(_casts, kind))
     yield Case("casts-unsigned", _unsigned_casts)
+    yield Case("codes", _codes)
 
 
 def _functions(kind: Attribute, sheet: Sheet) -> None:
@@ -166,3 +168,14 @@ def _unsigned_casts(sheet: Sheet) -> None:
         for to in (*UNSIGNED, f32, f16, i32, i64):
             if to != kind and (kind in UNSIGNED or to in UNSIGNED):
                 sheet.compute(f"{kind}_to_{to}", nn.CastOp(x, to), rtol=0.0)
+
+
+def _codes(sheet: Sheet) -> None:
+    codes = sheet.given("codes", ui8, ["N"], anything)
+    x = sheet.given("x", f32, ["N"], edges)
+    halves = sheet.given("halves", f16, ["N"], edges)
+    for format in BYTE_FLOATS:
+        sheet.compute(f"of_{format}", nn.DecodeOp(codes, format), rtol=0.0)
+        sheet.compute(f"to_{format}", nn.EncodeOp(x, format))
+    for format in ("f8e4m3fn", "f8e5m2", "f8e5m2fnuz"):
+        sheet.compute(f"beyond_{format}", nn.EncodeOp(halves, format, saturate=False))
