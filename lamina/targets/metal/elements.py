@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from xdsl.ir import Attribute
-
-from lamina.dialects.tile import element_of
-from lamina.errors import LoweringError
+from lamina.targets.shading.elements import finder
 
 
 @dataclass(frozen=True)
@@ -68,15 +65,5 @@ ELEMENTS: Final = {
 }
 """By the name in the IR; what is missing is refused."""
 
-
-def element(type: Attribute) -> Element:
-    """Return the element of a scalar, vector or memref type; LoweringError if there is none."""
-    name = str(element_of(type))
-    if name == "f64":
-        raise LoweringError("metal has no 64-bit floats")
-    if name not in ELEMENTS:
-        raise LoweringError(f"metal has no registers for {name}: expected one of {_KNOWN}")
-    return ELEMENTS[name]
-
-
-_KNOWN: Final = ", ".join(ELEMENTS)
+element: Final = finder("metal", ELEMENTS)
+"""Returns the element of a scalar, vector or memref type; LoweringError if there is none."""
