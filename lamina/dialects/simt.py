@@ -646,7 +646,8 @@ class MultiplyAccumulateOp(IRDLOperation):
     """`c + a b` of matrices that the 32 threads of a subgroup hold together, on a matrix unit.
 
     `a` is 16 by k, `b` k by 8 and `c` 16 by 8, with k = 16 of 16-bit floats and sums in f32, or 32
-    of 8-bit integers and sums in i32; `unsigned` says of a and b whether they are. Thread t holds
+    of 8-bit integers and sums in i32; `unsigned` says of a and b whether they are. Of f32, k = 8,
+    and of each number the unit takes 10 bits of fraction (tf32, ties away from 0). Thread t holds
     of `a` the rows t / 4 and 8 more, of `b` the column t / 4, of each a run of k / 8 columns of K
     from t % 4 · k / 8 on and another k / 2 further; of `c` the rows of its `a`, and two columns
     from t % 4 · 2 on. Registers go along the run, then to the other row, then to the other run.
@@ -683,8 +684,9 @@ class MultiplyAccumulateOp(IRDLOperation):
         """Check element types and numbers of registers."""
         kind = element_of(self.a.type)
         bits = getattr(kind, "bitwidth", 0)
-        sums = f32 if isinstance(kind, Float16Type | BFloat16Type) else i32
-        require(bits == 16 if sums == f32 else kind == i8, f"matrices of {kind}")
+        sums = i32 if kind == i8 else f32
+        floats = isinstance(kind, Float16Type | BFloat16Type) or kind == f32
+        require(floats or kind == i8, f"matrices of {kind}")
         run = 32 // bits
         expected = [vector(kind, (4 * run,)), vector(kind, (2 * run,)), vector(sums, (4,))]
         found = [self.a.type, self.b.type, self.c.type]

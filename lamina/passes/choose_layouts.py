@@ -46,6 +46,9 @@ WARPGROUPS = "tile.warpgroups"
 """Marks one that four subgroups make together, with both operands in shared memory."""
 
 
+_UNIT_FLOATS = (f16, bf16, f32)
+
+
 Wishes = list[tuple[SSAValue, Layout | None]]
 """Values, and where their users would like them to lie."""
 
@@ -61,8 +64,9 @@ class ChooseLayoutsPass(ModulePass):
     operand does, and what is loaded lies as it is wanted. The rest is spread so that neighbouring
     threads hold neighbouring elements. With `fragments`, products of 16-bit floats and 8-bit
     integers lie as the matrix units of subgroups of 32 threads have them, where their sizes allow
-    it (without `integers`, of floats alone); with `warpgroups`, those of 16-bit floats as four
-    subgroups have them together.
+    it (without `integers`, of floats alone); with `tf32`, so do those of f32, whose units take 10
+    bits of fraction; with `warpgroups`, those of 16-bit floats as four subgroups have them
+    together.
     """
 
     name = "choose-layouts"
@@ -71,6 +75,7 @@ class ChooseLayoutsPass(ModulePass):
     fragments: bool = False
     warpgroups: bool = False
     integers: bool = True
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         """Check the option."""
@@ -145,7 +150,9 @@ class _Chooser:
         options = self._options
         if options.warpgroups and _fragments(op, self._threads, warpgroups=True):
             op.attributes[WARPGROUPS] = UnitAttr()
-        taken = options.fragments and (options.integers or element_of(op.a.type) != i8)
+        kind = element_of(op.a.type)
+        asked = (kind != i8 or options.integers) and (kind != f32 or options.tf32)
+        taken = options.fragments and asked
         found = fragments_of(op, self._threads) if taken else None
         layout = found.sums() if found else blocked(shape_of(op.acc.type), self._threads)
         if self._fixed.setdefault(op.acc, layout) == layout and found:
@@ -226,11 +233,11 @@ def fragments_of(op: tile.DotOp, threads: int) -> Fragments | None:
 def _fragments(op: tile.DotOp, threads: int, *, warpgroups: bool) -> Fragments | None:
     a, b, kind = shape_of(op.a.type), shape_of(op.b.type), element_of(op.a.type)
     contract, sums = tile.pairs(op.contract), element_of(op.acc.type)
-    known = (kind in (f16, bf16) and sums == f32) or (kind == i8 and sums == i32)
+    known = (kind in _UNIT_FLOATS and sums == f32) or (kind == i8 and sums == i32)
     if not known or len(a) != 2 or len(b) != 2 or len(contract) != 1 or op.batch is not None:
         return None
     ((i, j),) = contract
-    bits = 8 if kind == i8 else 16
+    bits = 8 if kind == i8 else 32 if kind == f32 else 16
     return Fragments.of(a[1 - i], b[1 - j], a[i], bits, threads, warpgroups=warpgroups)
 
 

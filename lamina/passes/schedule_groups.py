@@ -35,9 +35,9 @@ class ScheduleGroupsPass(ModulePass):
     They follow from the machine's `registers` of `lanes` f32, its caches of `l1` and `l2` bytes,
     whether it has `dots` of 8-bit numbers, and its `cores`, by the cost model of
     `passes/schedules`. On a GPU `threads` share a tile, and its units that multiply matrices of
-    16-bit floats take `matrix` rows at once. With `tuned`, schedules that were measured
-    on this machine, which `cpu` names, take their place; `given` ones (`CLASS -> m=8 n=16`) come
-    before all.
+    16-bit floats, with `tf32` of f32 too, take `matrix` rows at once. With `tuned`, schedules that
+    were measured on this machine, which `cpu` names, take their place; `given` ones
+    (`CLASS -> m=8 n=16`) come before all.
 
     The others take the place of what the model says. `few` are the columns of a tile of few rows
     (a branch of at most `few-rows`), `many` those of a tile of `rows` rows whose weights come in
@@ -60,6 +60,7 @@ class ScheduleGroupsPass(ModulePass):
     cpu: str = ""
     threads: int = 1
     matrix: int = 0
+    tf32: bool = False
     tuned: bool = False
     given: tuple[str, ...] = ()
     few_rows: int = 1

@@ -34,6 +34,8 @@ OTHERS = (
     "i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)",
     f"{{ {FOUR_FLOATS} }} @llvm.nvvm.mma.m16n8k16.row.col.bf16({MATRIX}, {FOUR_FLOATS})",
     f"{{ {FOUR_FLOATS} }} @llvm.nvvm.mma.m16n8k16.row.col.f32.f32({HALVES}, {FOUR_FLOATS})",
+    "i32 @llvm.nvvm.f2tf32.rna(float)",
+    f"{{ {FOUR_FLOATS} }} @llvm.nvvm.mma.m16n8k8.row.col.tf32({MATRIX}, {FOUR_FLOATS})",
     f"{{ i32, i32, i32, i32 }} @llvm.nvvm.mma.m16n8k32.row.col.s8({MATRIX}, i32, i32, i32, i32)",
     *(
         f"{{ {', '.join(['i32'] * n)} }} @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{n}.{way}b16.p3"

@@ -145,6 +145,18 @@ def test_a_large_product_is_multiplied_by_warpgroups_where_there_are_any(kind, s
     assert "WARPGROUP.DEPBAR.LE gsb0, 0x1" in text
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_floats_are_multiplied_by_matrix_units_where_a_target_is_told_to(arch, sass):
+    (exact,), (code,) = (
+        codes_of(ragged_product("f32", (4096,) * 3, arch, tf32=tf32)) for tf32 in (False, True)
+    )
+    cubin = linked(to_ptx([code.text], arch), arch)
+    ((_, used),) = cubin.usage.items()
+    assert used["spilled_bytes"] == used["stack_bytes"] == 0
+    assert "HMMA.1688.F32.TF32" in sass(cubin)
+    assert "HMMA" not in sass(linked(to_ptx([exact.text], arch), arch))
+
+
 RAGGED = ((4095, 4096, 4096), (4096, 4095, 4096), (4096, 4096, 4095), (1000,) * 3, (77, 33, 65))
 
 

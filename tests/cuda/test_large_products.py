@@ -14,12 +14,13 @@ import lamina
 from lamina import compiler
 from lamina.plugins import manager
 from lamina.targets.base import Executable
+from lamina.targets.reference.numerics import tf32
 from lamina.testing.ptx import Specification
 from lamina.testing.ptx.driver import FakeDriver
 
 COLUMNS, DEPTH = 2048, 192
 DEVICES = {"sm_80": (8, 0), "sm_90a": (9, 0)}
-ELEMENTS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+ELEMENTS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 WAYS = {"rows": ([DEPTH, COLUMNS], 0), "columns": ([COLUMNS, DEPTH], 1)}
 
 
@@ -41,8 +42,8 @@ func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}
 
 @cache
 def executable(kind: str, way: str, arch: str) -> Executable:
-    driver = FakeDriver([Specification(DEVICES[arch])])
-    return lamina.compile(product(kind, way), FakeCudaTarget(arch, driver=driver))
+    target = FakeCudaTarget(arch, tf32=True, driver=FakeDriver([Specification(DEVICES[arch])]))
+    return lamina.compile(product(kind, way), target)
 
 
 @pytest.mark.parametrize("arch", DEVICES)
@@ -54,6 +55,14 @@ def test_large_tiles_give_what_numpy_does(kind: str, way: str, rows: int, arch: 
     (y,) = executable(kind, way, arch)(x=x, w=w).values()
     right = x.astype("f8") @ (w.T if WAYS[way][1] else w).astype("f8")
     assert np.allclose(y, right, atol=1e-3)
+
+
+def test_large_tiles_of_f32_take_ten_bits_of_fraction_where_told_to() -> None:
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((9, DEPTH), WAYS["rows"][0]))
+    (y,) = executable("f32", "rows", "sm_80")(x=x, w=w).values()
+    assert np.allclose(y, tf32(x).astype("f8") @ tf32(w), atol=1e-4)
+    assert not np.allclose(y, x.astype("f8") @ w, atol=1e-4)
 
 
 @pytest.mark.parametrize("arch", DEVICES)

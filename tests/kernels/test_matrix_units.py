@@ -13,6 +13,7 @@ from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.targets.cuda.nvvm import emit_kernel
 from lamina.targets.cuda.printer import NodeTable
 from lamina.targets.cuda.ptx import to_ptx
+from lamina.targets.reference.numerics import tf32
 from lamina.targets.reference.simt import run_simt_kernel
 from lamina.testing.kernels import context
 from lamina.testing.ptx import Device, Specification
@@ -21,6 +22,7 @@ COLUMNS = 32
 KINDS = {
     "bf16": (np.dtype(ml_dtypes.bfloat16), 16),
     "f16": (np.dtype(np.float16), 16),
+    "f32": (np.dtype(np.float32), 16),
     "i8": (np.dtype(np.int8), 32),
 }
 WAYS = {
@@ -75,7 +77,7 @@ def lowered(
     text: str, threads: int = 64, *, warpgroups: bool = False, **options: int
 ) -> simt.KernelOp:
     module: ModuleOp = Parser(context(), text).parse_module()
-    ChooseLayoutsPass(threads, True, warpgroups).apply(context(), module)
+    ChooseLayoutsPass(threads, True, warpgroups, tf32=True).apply(context(), module)
     LowerTilesPass(threads, 32, 49152, **options).apply(context(), module)
     module.verify()
     kernel = module.body.block.first_op
@@ -90,7 +92,8 @@ def operands(kind: str, rows: int, depth: int, *, across: bool):
     else:
         x, w = (rng.standard_normal(s).astype(dtype) for s in ((rows, depth), (depth, COLUMNS)))
     y = np.zeros((rows, COLUMNS), np.int32 if kind == "i8" else np.float32)
-    return x, np.ascontiguousarray(w.T) if across else w, y, x.astype(float) @ w.astype(float)
+    right = tf32(x).astype(float) @ tf32(w) if kind == "f32" else x.astype(float) @ w.astype(float)
+    return x, np.ascontiguousarray(w.T) if across else w, y, right
 
 
 @pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])

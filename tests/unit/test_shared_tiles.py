@@ -43,6 +43,13 @@ def test_four_warps_together_have_larger_tiles() -> None:
     assert shared_tile(Dot(True, True, 64, 64, 64), 128, WARPGROUP, 4) == SMALL
 
 
+def test_floats_have_units_where_a_machine_is_told_to() -> None:
+    wide = Dot(False, True, 4096, 4096, 4096)
+    for matrix in (WARP, WARPGROUP):
+        model = CostModel(Machine(threads=128, matrix=matrix, tf32=True))
+        assert model.shared_dot(wide) == SharedTile(128, 128, 16, 128, 4, 1024)
+
+
 @pytest.mark.parametrize("matrix", [0, WARP])
 def test_what_units_do_not_multiply_has_sums_in_a_quarter_of_the_registers(matrix: int) -> None:
     wide = Dot(False, True, 4096, 4096, 4096)

@@ -29,7 +29,8 @@ class Machine:
     a core's data caches; `dots` says that there is an instruction for dots of 8-bit numbers. `cpu`
     is a name that tells CPUs of the same numbers apart. `threads` share a tile on a GPU, and each
     has as many registers as a core; units that multiply matrices of 16-bit floats take `matrix`
-    rows at once, 0 where there are none. Raises `InputError` for a number that no machine has.
+    rows at once, 0 where there are none; with `tf32` there are some for f32 too. Raises
+    `InputError` for a number that no machine has.
     """
 
     lanes: int = 8
@@ -41,6 +42,7 @@ class Machine:
     cpu: str = ""
     threads: int = 1
     matrix: int = 0
+    tf32: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
@@ -53,5 +55,5 @@ class Machine:
     @property
     def digest(self) -> str:
         """A short text that another machine does not have."""
-        numbers = astuple(self) if self.matrix else astuple(self)[:-1]
+        numbers = astuple(self) if self.matrix else astuple(self)[:-2]
         return sha256(repr(numbers).encode()).hexdigest()[:_LETTERS]

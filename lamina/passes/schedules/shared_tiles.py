@@ -88,20 +88,24 @@ _LARGE: Final[Mapping[int, tuple[tuple[int, int, int, int], ...]]] = {
 """Larger tiles of matrix units, by their rows: m, n, k, and how many times as many threads."""
 
 
-def shared_tile(dot: Dot, threads: int, matrix: int, step: int) -> SharedTile:
+def shared_tile(
+    dot: Dot, threads: int, matrix: int, step: int, *, tf32: bool = False
+) -> SharedTile:
     """Return the tile of a product for `threads` threads and units of `matrix` rows, 0 for none.
 
-    `step` are the columns of K at once of what has no units.
+    `step` are the columns of K at once of what has no units; with `tf32`, f32 have some.
     """
+    units = dot.narrow or tf32
+    wide = 1 if dot.narrow else 2
     # Operands of 16 bits leave a thread room for twice the sums, and come in longer steps; but not
     # where each element has a place of its own.
-    sums = EACH * threads // (1 if dot.narrow and dot.whole else 2)
+    sums = EACH * threads // (1 if units and dot.whole else 2)
     side = 1 << (sums.bit_length() - 1) // 2
-    small = SharedTile(sums // side, side, STEP if dot.narrow else step, threads)
-    if not dot.narrow or not dot.whole or not matrix:
+    small = SharedTile(sums // side, side, STEP // wide if units else step, threads)
+    if not units or not dot.whole or not matrix:
         return small
     fitting = [
-        SharedTile(m, n, k, threads * times, ROUNDS, _band(dot, n))
+        SharedTile(m, n, k // wide, threads * times, ROUNDS, _band(dot, n))
         for m, n, k, times in _LARGE[matrix]
         if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, k)
     ]

@@ -33,16 +33,17 @@ KEYS_ABREAST: Final = 16
 """Keys that attention scores at once."""
 
 
-def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
+def cuda_passes(kv: str, arch: str, fallback: str, *, tf32: bool = False) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
     `kv` is the element type of the pages of keys and values, `arch` what the code is for, and
-    `fallback` says what becomes of what has no kernel. Raises InputError for another value.
+    `fallback` says what becomes of what has no kernel; with `tf32`, f32 are multiplied by matrix
+    units. Raises InputError for another value.
     """
     memory = most_shared(arch)
     check_pages("cuda", kv)
     together = arch in WARPGROUPS
-    layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=together)
+    layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=together, tf32=tf32)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
     schedule = ScheduleGroupsPass(
         lanes=64,
@@ -50,6 +51,7 @@ def cuda_passes(kv: str, arch: str, fallback: str) -> tuple[ModulePass, ...]:
         written=THREADS,
         threads=THREADS,
         matrix=WARPGROUP if together else WARP,
+        tf32=tf32,
     )
     threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES, boxes=together)
     inserted = {

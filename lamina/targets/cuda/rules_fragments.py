@@ -16,6 +16,9 @@ from lamina.targets.cuda.rules_simt import SHARED, place_of
 def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
     """Print a product of fragments, whose registers LLVM takes in words of 32 bits."""
     kind = element(op.a.type)
+    if kind.bits == 32:
+        _multiply_tf32(p, op)
+        return
     no_sign = values(op.unsigned) or (0, 0)
     if kind.bits == 8:
         letters = ["us"[not each] + "8" for each in no_sign]
@@ -30,6 +33,20 @@ def _multiply(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
     found = p.call(f"llvm.nvvm.mma.{name}", result, *given)
     parts = [p.emit(f"extractvalue {result} {found}, {n}") for n in range(4)]
     p.set(op.y, p.joined(parts, sums, 4))
+
+
+def _multiply_tf32(p: Printer, op: simt.MultiplyAccumulateOp) -> None:
+    """Print a product of f32, rounded to what the unit takes of them."""
+    words = [
+        ("i32", p.call("llvm.nvvm.f2tf32.rna", "i32", ("float", each)))
+        for x in (op.a, op.b)
+        for each in p.elements(x)
+    ]
+    result = f"{{ {', '.join(['float'] * 4)} }}"
+    sums = [("float", each) for each in p.elements(op.c)]
+    found = p.call("llvm.nvvm.mma.m16n8k8.row.col.tf32", result, *words, *sums)
+    parts = [p.emit(f"extractvalue {result} {found}, {n}") for n in range(4)]
+    p.set(op.y, p.joined(parts, element(op.c.type), 4))
 
 
 def _load_matrix(p: Printer, op: simt.LoadMatrixOp) -> None:

@@ -24,7 +24,8 @@ class CudaTarget(DeviceTarget):
     `arch` is the architecture that PTX is made for: it runs there and on all later ones, but what
     ends in `a` runs on that one alone. `kv` is the element type of the pages of keys and values,
     f32 or f16. `device` is the number of a device. `fallback` says whether what has no kernel runs
-    on the "host", or is an "error".
+    on the "host", or is an "error". With `tf32`, f32 are multiplied by matrix units, which take 10
+    bits of their fraction.
     """
 
     name: ClassVar[str] = "cuda"
@@ -33,6 +34,7 @@ class CudaTarget(DeviceTarget):
     kv: str = "f32"
     device: int = field(default=0, metadata={"spec": False})
     fallback: str = "host"
+    tf32: bool = False
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -45,7 +47,7 @@ class CudaTarget(DeviceTarget):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.cuda.pipeline import cuda_passes
 
-        return cuda_passes(self.kv, self.arch, self.fallback)
+        return cuda_passes(self.kv, self.arch, self.fallback, tf32=self.tf32)
 
     def host(self) -> str:
         """Return what of this machine the code depends on: the linker of machine code."""

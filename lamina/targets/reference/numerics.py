@@ -48,6 +48,13 @@ def fma_step(a: Any, b: Any, c: Any) -> Any:
     return narrow(_sticky(total, error), c.dtype)
 
 
+def tf32(x: Array) -> Array:
+    """Return f32 of 10 bits of fraction, the nearest ones, of two the one away from 0."""
+    bits = x.view(np.uint32)
+    kept = np.where(np.isfinite(x), bits + np.uint32(0x1000), bits) & np.uint32(0xFFFFE000)
+    return kept.astype(np.uint32).view(np.float32)
+
+
 def choose(condition: Any, a: Any, b: Any) -> Any:
     """Return `a` where the condition holds and `b` elsewhere; of scalars, a scalar."""
     return typing.cast("Array", np.where(condition, a, b))[()]

@@ -267,11 +267,17 @@ def _multiply(run: ThreadBlock, op: simt.MultiplyAccumulateOp, args: Args) -> tu
     assert how is not None
     a, b, c = (np.broadcast_to(x, (len(run.threads), x.shape[1])) for x in args)
     no_sign = tile.values(op.unsigned) or (0, 0)
-    left = _matrix(numerics.unsigned(a) if no_sign[0] else a, how.left(how.k, 1), (16, how.k))
-    right = _matrix(numerics.unsigned(b) if no_sign[1] else b, how.right(8, 1), (how.k, 8))
+    a, b = (_multiplied(x, no_sign=bool(each)) for x, each in zip((a, b), no_sign, strict=True))
+    left = _matrix(a, how.left(how.k, 1), (16, how.k))
+    right = _matrix(b, how.right(8, 1), (how.k, 8))
     total = left @ right + _matrix(c, how.sums(), (16, 8))
     flat = total.reshape(len(total), -1)[:, how.sums().table(SUBGROUP)]
     return (flat.reshape(c.shape).astype(c.dtype),)
+
+
+def _multiplied(x: Array, *, no_sign: bool) -> Array:
+    """Return what a matrix unit takes of numbers: of f32, 10 bits of the fraction."""
+    return numerics.tf32(x) if x.dtype == np.float32 else numerics.unsigned(x) if no_sign else x
 
 
 def _matrix(x: Array, layout: Layout, shape: tuple[int, int]) -> Array:
