@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -25,29 +26,38 @@ class ChooseVariantsPass(ModulePass):
     The rows are the extent that most products have; a module without symbolic rows, or
     without products, stays as it is. Where they are a product of several extents, as of sequences
     and their tokens, and no state goes on from step to step, a bound of 1 is left out: all
-    extents at once are hardly ever 1.
+    extents at once are hardly ever 1. `attention` are further bounds of a module that attends to
+    pages, whose rows attention counts among, too.
     """
 
     name = "choose-variants"
 
     bounds: tuple[int, ...] = (1,)
+    attention: tuple[int, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
         function = find_function(op, "forward")
-        if function is None or not self.bounds:
+        if function is None:
             return
-        rows = _rows(Groups.of(op), function)
+        groups = Groups.of(op)
+        attends = self.attention and any(map(_attends, groups.by_name.values()))
+        asked = {*self.bounds, *(self.attention if attends else ())}
+        rows = _rows(groups, function, {"linear", "attention"} if attends else {"linear"})
         if rows is None:
             return
-        if bounds := tuple(each for each in self.bounds if each > 1 or _steps(function, rows)):
+        if bounds := sorted(each for each in asked if each > 1 or _steps(function, rows)):
             _branch(function, rows, bounds)
 
 
-def _rows(groups: Groups, function: FuncOp) -> Dim | None:
+def _attends(group: nn.GroupOp) -> bool:
+    return group.anchor.data == "attention"
+
+
+def _rows(groups: Groups, function: FuncOp, anchors: set[str]) -> Dim | None:
     found: Counter[Dim] = Counter()
     for call in calls_in(function.body.block):
-        if groups.called(call).anchor.data == "linear":
+        if groups.called(call).anchor.data in anchors:
             ranked = (y for y in call.ys if y.type.name == "tensor")
             found.update(dim for y in ranked for dim in extents(y.type)[:1] if dim.symbols)
     return found.most_common(1)[0][0] if found else None
@@ -59,7 +69,7 @@ def _steps(function: FuncOp, rows: Dim) -> bool:
     return stated or len(rows.symbols) == 1
 
 
-def _branch(function: FuncOp, rows: Dim, bounds: tuple[int, ...]) -> None:
+def _branch(function: FuncOp, rows: Dim, bounds: Sequence[int]) -> None:
     block = function.body.block
     end = block.last_op
     assert isinstance(end, ReturnOp)

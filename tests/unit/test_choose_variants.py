@@ -1,6 +1,8 @@
 """For which ranges of rows a step is compiled apart."""
 
 import pytest
+from group_module import module_of
+from page_batch import attention, pool
 from xdsl.dialects.builtin import ModuleOp
 
 from lamina.dialects import nn
@@ -45,3 +47,10 @@ def test_one_row_of_several_extents_is_where_a_state_goes_on() -> None:
 @pytest.mark.parametrize("rows", ["2*T", "T + 1"])
 def test_rows_need_not_be_the_extent_itself(rows: str) -> None:
     assert bounds(module(rows)) == [1]
+
+
+def test_attention_to_pages_has_bounds_of_its_own() -> None:
+    kinds = pool("f16 tiles"), pool("f16 rows")
+    of = module_of(lambda body: attention(body, kinds, 2, 1), "attention")
+    assert bounds(of, "1 attention=16") == [1, 16]
+    assert bounds(module("T"), "1 attention=16") == [1]

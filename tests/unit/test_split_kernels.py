@@ -14,7 +14,7 @@ from lamina.dialects import cache
 from lamina.dialects.tensors import tensor
 
 SPAN = 2 * PAGE
-STEPS = Batch([0, 1, 31, 32, 100], [1, 1, 1, 1, 1])
+STEPS = Batch([0, 1, 31, 64], [1, 1, 1, 1])
 MIXED = Batch([30, 0, 62], [5, 3, 1])
 SHAPES = {"9 heads over 3": (3, 3, 64, 1, STEPS), "one head each": (2, 1, 80, 2, MIXED)}
 

@@ -18,5 +18,5 @@ hundreds of programs for each key-value head, and so many that merging them is n
 
 
 def split_passes() -> tuple[ModulePass, ...]:
-    """Return the passes that give few rows a branch, and split attention there."""
-    return ChooseVariantsPass((1, FEW_ROWS)), ChooseSplitsPass(SPAN, FEW_ROWS)
+    """Return the passes that give few rows of attention a branch, and split it there."""
+    return ChooseVariantsPass((1,), (FEW_ROWS,)), ChooseSplitsPass(SPAN, FEW_ROWS)
