@@ -69,6 +69,26 @@ def test_an_access_picks_the_window_from_the_number_of_the_word():
     ]
 
 
+COPY = """
+  %b = tile.program_id {{dim = 0 : i64}}
+  %w = arith.constant 64 : index
+  %first = arith.muli %b, %w : index
+  %at = arith.addi %first, %t : index
+  %in = arith.cmpi ult, %at, %n : index
+  %v = simt.load %x[%at] mask %in : i1 : memref<?x{kind}>, index -> {kind}
+  simt.store %v, %y[%at] mask %in : i1 : {kind}, memref<?x{kind}>, index"""
+
+
+@pytest.mark.parametrize("kind", ["i1", "i8", "i16", "f16", "f32", "i64"])
+def test_no_edge_of_a_window_cuts_an_element(narrow, kind):
+    dtype = {"i1": "bool", "f16": "float16", "f32": "float32"}.get(kind, f"int{kind[1:]}")
+    x = np.random.default_rng(1).integers(-99, 99, 1501).astype(dtype)
+    y, args = np.zeros_like(x), f"%x: memref<?x{kind}>, %y: memref<?x{kind}>"
+    text = kernel(COPY.format(kind=kind), args, grid="ceildiv(n, 64)")
+    run_on(narrow, text, [x, y], {"n": x.size})
+    np.testing.assert_array_equal(y, x)
+
+
 @pytest.mark.parametrize(
     "case",
     [
