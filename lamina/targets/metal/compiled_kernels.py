@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from lamina.errors import InputError
 from lamina.progress import report
-from lamina.targets.devices.fitting import check_fits
+from lamina.targets.devices.fitting import check_fits, check_numbers, element_counts
 from lamina.targets.metal.device import Buffer, Command, Device
 from lamina.targets.metal.msl import KernelText, library_text
 from lamina.targets.plans.dispatches import Dispatch
-
-_MOST: Final = 2**31 - 1
-"""The largest number that a kernel's words and coordinates can hold."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +29,8 @@ class CompiledKernel:
 
         InputError for a number beyond 32 bits.
         """
-        if max(map(abs, (*dispatch.words, *dispatch.grid))) > _MOST:
-            raise InputError(
-                f"kernel {self.text.name} needs numbers beyond 32 bits: use smaller inputs"
-            )
+        counts = element_counts(self.text.shapes, self.text.slots, dispatch.words)
+        check_numbers(self.text.name, (*dispatch.words, *dispatch.grid, *counts))
         # An empty array may begin where its buffer ends.
         bound = [
             (n, buffer, offset if offset < buffer.size else 0)

@@ -65,7 +65,8 @@ class KernelText:
 
     `text` is the kernel alone, named `function`, and `functions` are those that it calls. It takes
     its memrefs, of elements of `element_bytes`, then `words` 32-bit numbers where that is not 0,
-    then the error word if it `checks`.
+    then the error word if it `checks`. `shapes` are the memrefs' extents, -1 for one that a
+    dispatch says, `slots` how many extents and strides it says.
     """
 
     name: str
@@ -76,6 +77,8 @@ class KernelText:
     subgroup: int
     threadgroup_bytes: int
     element_bytes: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    slots: tuple[int, ...]
     words: int
     checks: bool
 
@@ -126,6 +129,7 @@ class _Emission:
     def _text(self, memories: Sequence[Memory]) -> KernelText:
         kernel, p = self._kernel, self._printer
         name, checks = kernel.sym_name.data, kernel.checks
+        layouts = [layout(value.type) for value in kernel.memrefs]
         lines = [*(f"  {each}" for each in p.declarations), *p.lines]
         # No function may be called main, or as one of Metal's.
         function = f"{re.sub(r'[^0-9A-Za-z_]', '_', name)}_kernel"
@@ -138,6 +142,8 @@ class _Emission:
             subgroup=kernel.subgroup.value.data,
             threadgroup_bytes=kernel.workgroup_bytes + rules_simt.matrix_bytes(kernel),
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
+            shapes=tuple(each.shape for each in layouts),
+            slots=tuple(each.slots - 1 for each in layouts),
             words=self._words,
             checks=checks,
         )

@@ -24,6 +24,11 @@ class Layout:
     offset: int
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, -1 for one that is known only at run time."""
+        return tuple(-1 if extent is None else extent for extent in self.extents)
+
+    @property
     def slots(self) -> int:
         """The number of words that describe a memref of this layout in a kernel's arguments."""
         return 1 + self.extents.count(None) + (self.strides or ()).count(None)

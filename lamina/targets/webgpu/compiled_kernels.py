@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.errors import InputError
 from lamina.progress import report
 from lamina.targets.base import Array
-from lamina.targets.devices.fitting import check_fits
+from lamina.targets.devices.fitting import check_fits, check_numbers, element_counts
 from lamina.targets.plans.dispatches import Dispatch
 from lamina.targets.webgpu.device import Device, errors_said
 from lamina.targets.webgpu.functions import Ability
@@ -21,9 +20,6 @@ from lamina.targets.webgpu.windows import Bound, Storage, Window
 
 _COMPUTE: Final = 4
 """The stage that bindings are seen by."""
-
-_MOST: Final = 2**31 - 1
-"""The largest number that a kernel's words can hold."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,8 @@ class CompiledKernel:
         """Return the form for memrefs in so many windows, compiled when it is first asked for."""
         if windows not in self._forms:
             device, text = self._device, self.text
-            layout = device.handle.create_bind_group_layout(entries=_entries(text, windows))
+            with errors_said(device):
+                layout = device.handle.create_bind_group_layout(entries=_entries(text, windows))
             code = text.text(self._ability, windows, device.window)
             self._forms[windows] = Form(layout, device.pipeline(code, layout, text.name))
         return self._forms[windows]
@@ -74,13 +71,8 @@ class CompiledKernel:
 
     def spans(self, dispatch: Dispatch) -> list[int]:
         """Return the bytes of each memref of a dispatch."""
-        given, spans = list(dispatch.words), list[int]()
-        for shape, slots, size in zip(
-            self.text.shapes, self.text.slots, self.text.element_bytes, strict=True
-        ):
-            said, given = iter(given[:slots]), given[slots:]
-            spans.append(size * prod(next(said) if extent < 0 else extent for extent in shape))
-        return spans
+        counts = element_counts(self.text.shapes, self.text.slots, dispatch.words)
+        return [n * size for n, size in zip(counts, self.text.element_bytes, strict=True)]
 
     def words(self, dispatch: Dispatch, offsets: Sequence[int]) -> Array:
         """Return what the kernel is told of a dispatch: [n] i32, n a multiple of 4.
@@ -95,11 +87,8 @@ class CompiledKernel:
         ):
             numbers += [offset // size, *(next(given) for _ in range(slots))]
         numbers += given
-        x, y, z = dispatch.grid
-        if max(map(abs, (*numbers, x * y * z))) > _MOST:
-            raise InputError(
-                f"kernel {self.text.name} needs numbers beyond 32 bits: use smaller inputs"
-            )
+        counts = element_counts(self.text.shapes, self.text.slots, dispatch.words)
+        check_numbers(self.text.name, (*numbers, *counts, prod(dispatch.grid)))
         return np.array(numbers + [0] * (-len(numbers) % 4), np.int32)
 
 

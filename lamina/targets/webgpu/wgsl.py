@@ -182,7 +182,7 @@ class _Emission:
             reads=self._reads,
             atomic=tuple(memory.atomic for memory in memories),
             element_bytes=tuple(memory.element.bits // 8 for memory in memories),
-            shapes=tuple(_shape(each) for each in layouts),
+            shapes=tuple(each.shape for each in layouts),
             slots=tuple(each.slots - 1 for each in layouts),
             checks=kernel.checks,
         )
@@ -239,7 +239,3 @@ class _Emission:
         p.add(f"let {names[1]} = ({number} / {x}) % {y};")
         p.add(f"let {names[2]} = {number} / ({x} * {y});")
         p.programs = tuple(names[: len(self._kernel.grid)])
-
-
-def _shape(layout: Layout) -> tuple[int, ...]:
-    return tuple(-1 if extent is None else extent for extent in layout.extents)
