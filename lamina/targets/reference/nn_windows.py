@@ -45,8 +45,17 @@ def _padded(x: Array, pads: Numbers, value: Any) -> Array:
     return np.pad(x, widths, constant_values=value)
 
 
+def _widened(x: Array, w: Array) -> tuple[Array, Array]:
+    """Return both operands in one type that holds their products."""
+    x, w = wide(x), wide(w)
+    if x.dtype == w.dtype:
+        return x, w
+    kind = np.int64 if np.int64 in (x.dtype, w.dtype) else np.float64
+    return x.astype(kind), w.astype(kind)
+
+
 def _conv(run: Interpreter, op: nn.ConvOp, args: Args) -> tuple[Any]:
-    x, w = (wide(each) for each in args)
+    x, w = _widened(*args)
     groups, counts = op.groups.value.data, tuple(n.evaluate(run.extents) for n in op.positions)
     outputs = run.shape(op.y.type)[-1]
     if op.packed is not None:
@@ -70,7 +79,7 @@ def _unpacked(op: nn.ConvOp, w: Array, outputs: int) -> Array:
 
 
 def _conv_transpose(run: Interpreter, op: nn.ConvTransposeOp, args: Args) -> tuple[Any]:
-    x, w = (wide(each) for each in args)
+    x, w = _widened(*args)
     groups, extra, pads = op.groups.value.data, tile.values(op.extra), tile.values(op.pads)
     shape = run.shape(op.y.type)
     high = [max(0, more - pad) for pad, more in zip(pads[1::2], extra, strict=True)]
