@@ -282,18 +282,18 @@ def _require_run(kind: Attribute, run: int, at: SSAValue, mask: SSAValue | None 
         run == 1 or (8 <= bits and run * bits <= 8 * ACCESS_BYTES),
         f"a run of {run} {kind}: one access takes whole bytes, {ACCESS_BYTES} at most",
     )
-    places = _known(at) if run > 1 and mask is None else ()
+    places = _known(at) if run > 1 and mask is None else []
     for n in range(0, len(places), run):
-        first, *_ = here = places[n : n + run]
-        follow = all(place == first + k for k, place in enumerate(here))
-        require(follow and first % run == 0, f"places {here} are no run of {run} that is aligned")
+        here = places[n : n + run]
+        fits = here[0] % run == 0 and all(at == here[0] + k for k, at in enumerate(here))
+        require(fits, f"places {here} are no run of {run} that is aligned")
 
 
-def _known(at: SSAValue) -> Sequence[int]:
+def _known(at: SSAValue) -> list[int]:
     """Return the places that a constant has, none if they are computed."""
     op = at.owner
     if not isinstance(op, arith.ConstantOp) or not isinstance(op.value, DenseIntOrFPElementsAttr):
-        return ()
+        return []
     numbers = [int(n) for n in cast("Any", op.value).get_values()]
     return numbers * prod(shape_of(at.type)) if len(numbers) == 1 else numbers
 
