@@ -927,7 +927,7 @@ class DotGeneralOp(IRDLOperation):
     """`y = sum(a * b)` over the `contract` pairs of dimensions; `batch` pairs stay.
 
     Result dimensions: batch, the rest of `a`, the rest of `b`. Sums in f32 for f16 and bf16, in
-    i32 for 8-bit integers. Contraction ascends in row order.
+    i32 for integers of 8 and 16 bits; integers wrap. Contraction ascends in row order.
 
     %y = nn.dot_general %x, %w {contract = [[1, 1]]}
          : (tensor<?x8xf32, #nn.dims<["T"]>>, tensor<4x8xf32>) -> tensor<?x4xf32, #nn.dims<["T"]>>
@@ -955,9 +955,11 @@ class DotGeneralOp(IRDLOperation):
         properties: dict[str, Attribute | None] = {"contract": pair_list(contract)}
         properties |= {"batch": pair_list(batch)} if batch else {}
         shape = _dot_shape(extents(a.type), extents(b.type), contract, batch)
-        kind = element(a)
-        out = f64 if kind == f64 else (f32 if isinstance(kind, AnyFloat) else i32)
-        super().__init__(operands=[a, b], properties=properties, result_types=[tensor(out, shape)])
+        super().__init__(
+            operands=[a, b],
+            properties=properties,
+            result_types=[tensor(_summed(element(a)), shape)],
+        )
 
     def verify_(self) -> None:
         """Check contracted, batch and free extents."""
@@ -967,6 +969,14 @@ class DotGeneralOp(IRDLOperation):
             require(a[i] == b[j], f"dimension {i} is {a[i]}, dimension {j} is {b[j]}")
         shape = _dot_shape(a, b, contract, batch)
         require(extents(self.y.type) == shape, f"result is {self.y.type}, expected {shape}")
+
+
+def _summed(kind: Attribute) -> Attribute:
+    """Return the type in which products of elements are summed."""
+    if isinstance(kind, AnyFloat):
+        return f64 if kind == f64 else f32
+    width = cast("IntegerType[Any, Any]", kind).width.data
+    return kind if width >= 32 else i32
 
 
 def _dot_shape(

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f16, f32, f64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    UnitAttr,
+    f16,
+    f32,
+    f64,
+)
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
@@ -96,6 +105,7 @@ class _Packed:
             and len(contract) == 1
             and len(right) == 2
             and contract[0][0] == rank - 1
+            and isinstance(nn.element(op.y), AnyFloat)
             and nn.element(op.y) != f64
         )
 
@@ -204,6 +214,11 @@ class _Packed:
         return self._blocks[w], form.zero
 
 
+def _zero(element: Attribute) -> Attribute:
+    kind = cast("Any", element)
+    return FloatAttr(0.0, kind) if isinstance(element, AnyFloat) else IntegerAttr(0, kind)
+
+
 def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:
     """`[N, K]` (or `[K, N]`) -> `[N/16, K, 16]`, N padded with zeros."""
     columns = extents(w.type)[axis].evaluate({})
@@ -213,7 +228,7 @@ def _pack_floats(w: SSAValue, axis: int, before: Operation) -> SSAValue:
     if extra:
         high = [0, 0]
         high[axis] = extra
-        pad = nn.PadOp(w, [0, 0], high, FloatAttr(0.0, cast("Any", nn.element(w))))
+        pad = nn.PadOp(w, [0, 0], high, _zero(nn.element(w)))
         new.append(pad)
         w = pad.y
     tiles = (columns + extra) // ROWS

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, UnitAttr, f16, f32, f64, i8
+from xdsl.dialects.builtin import FloatAttr, UnitAttr, f16, f32, f64, i8, i64
 from xdsl.ir import Attribute
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import ui8
 from lamina.targets.reference.dtypes import Array
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
@@ -71,11 +72,16 @@ def _weights(sheet: Sheet) -> None:
     tall = sheet.stored("tall", numbers(3, 40, 32))
     half = sheet.stored("half", numbers(4, 32, 40).astype(np.float16))
     widened = sheet.add(nn.CastOp(half, f32))
+    whole = sheet.stored("whole", (9 * numbers(5, 17, 40)).astype(np.int8))
+    bytes = sheet.stored("bytes", (99 * np.abs(numbers(6, 40, 33))).astype(np.uint8))
+    codes = sheet.given("codes", ui8, ["N", 40], edges)
     for name, op in (
         ("rows", nn.DotGeneralOp(x, wide, [(1, 1)])),
         ("padded", nn.DotGeneralOp(x, odd, [(1, 1)])),
         ("columns", nn.DotGeneralOp(x, tall, [(1, 0)])),
         ("of_halves", nn.DotGeneralOp(x, widened, [(1, 1)])),
+        ("of_integers", nn.DotGeneralOp(x, sheet.add(nn.CastOp(whole, f32)), [(1, 1)])),
+        ("with_integers", nn.DotGeneralOp(codes, bytes, [(1, 0)])),
         ("of_cubes", nn.DotGeneralOp(cube, odd, [(2, 1)])),
         ("weight_first", nn.DotGeneralOp(wide, x, [(1, 1)])),
     ):
@@ -90,6 +96,13 @@ def _narrow(sheet: Sheet) -> None:
     e = sheet.given("e", f64, ["N", 40], unit)
     sheet.compute("doubles", nn.DotGeneralOp(e, e, [(1, 1)]), atol=1e-12)
     sheet.compute("bytes", nn.DotGeneralOp(a, b, [(1, 1)]))
+    f = sheet.given("f", ui8, ["M", 9], edges)
+    g = sheet.given("g", i64, [3, "N", 5], edges)
+    h = sheet.given("h", i64, [3, 5, 33], edges)
+    sheet.compute("unsigned_by_signed", nn.DotGeneralOp(f, b, [(1, 0)]))
+    sheet.compute("long", nn.DotGeneralOp(g, h, [(2, 1)], [(0, 0)]))
+    sheet.compute("long_over_two", nn.DotGeneralOp(h, g, [(0, 0), (1, 2)]))
+    sheet.compute("doubles_by_columns", nn.DotGeneralOp(e, e, [(0, 0)]), atol=1e-12)
     sheet.compute("halves", nn.DotGeneralOp(c, d, [(1, 1)]), atol=PRODUCT)
 
 
