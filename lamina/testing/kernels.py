@@ -18,8 +18,12 @@ from lamina.dialects.simt import SIMT
 from lamina.dialects.tile import TILE, KernelOp
 from lamina.testing.zoo import (
     conv3x3_stride2,
+    conv_line_groups,
+    conv_rows,
+    depthwise_rows,
     embedding,
     lstm_steps,
+    mean_pool_overhang,
     norm_quantize_matmul,
     paged_attention,
     pool3x3_stride2,
@@ -53,6 +57,10 @@ ZOO: tuple[ZooCase, ...] = (
     _case(paged_attention.make, sizes=(0, 1, 3, 7), tolerance=1e-5),
     _case(norm_quantize_matmul.make, tolerance=1e-4),
     _case(conv3x3_stride2.make, tolerance=1e-5),
+    _case(conv_rows.make, sizes=(1, 3), tolerance=1e-5),
+    _case(depthwise_rows.make, sizes=(1, 9), tolerance=1e-5),
+    _case(conv_line_groups.make, sizes=(0, 9), tolerance=1e-5),
+    _case(mean_pool_overhang.make, sizes=(0, 8)),
     _case(rope_paged_write.make, tolerance=1e-5),
     _case(winograd_conv3x3.make, sizes=(0, 1, 3, 8), tolerance=1e-5),
     _case(pool3x3_stride2.make),
