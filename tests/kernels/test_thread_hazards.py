@@ -5,7 +5,7 @@ import pytest
 from xdsl.parser import Parser
 
 from lamina.dialects import simt, tile
-from lamina.errors import InputError, LoweringError
+from lamina.errors import InputError, LaminaError, LoweringError
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
 from lamina.targets.reference.kernel import run_kernel
@@ -47,6 +47,20 @@ STORE_IN_A_LOOP = kernel(
     scf.for %i = %c0 to %c4 step %c1 {
       tile.store %v, %y[%i] {shape = array<i64: 64>} : vector<64xf32>, memref<128xf32>[index]
     }""",
+)
+READ_IN_A_LOOP = kernel(
+    "%x: memref<64xf32>, %y: memref<16xf32>",
+    "read write",
+    """%m = tile.scratch : memref<64xf32>
+    %v = tile.load %x[%c0] {shape = array<i64: 64>} : memref<64xf32>[index] -> vector<64xf32>
+    tile.store %v, %m[%c0] {shape = array<i64: 64>} : vector<64xf32>, memref<64xf32>[index]
+    %none = arith.constant dense<0.0> : vector<16xf32>
+    %total = scf.for %i = %c0 to %c16 step %c4 iter_args(%s = %none) -> (vector<16xf32>) {
+      %w = tile.load %m[%i] {shape = array<i64: 16>} : memref<64xf32>[index] -> vector<16xf32>
+      %t = arith.addf %s, %w : vector<16xf32>
+      scf.yield %t : vector<16xf32>
+    }
+    tile.store %total, %y[%c0] {shape = array<i64: 16>} : vector<16xf32>, memref<16xf32>[index]""",
 )
 STEERED_BY_A_TILE = kernel(
     "%x: memref<64xf32>, %y: memref<128xf32>",
@@ -123,6 +137,7 @@ tile.store %one, %z[%c0, %c0] {shape = array<i64: 64, 32>}
 
 PROGRAMS = {
     "one-store-in-a-loop": (STORE_IN_A_LOOP, PLAIN),
+    "reads-in-a-loop": (READ_IN_A_LOOP, PLAIN),
     "steered-by-a-tile": (STEERED_BY_A_TILE, PLAIN),
     "a-product-of-a-product": (PRODUCT_OF_A_PRODUCT, SMALL),
     "copied-ahead": (sums(), COPIED),
@@ -159,6 +174,16 @@ def test_threads_compute_what_the_block_does(name: str) -> None:
     run_kernel(block, expected, {"n": 1})
     run_simt_kernel(thread, got, {"n": 1})
     assert all(np.array_equal(a, b) for a, b in zip(expected, got, strict=True))
+
+
+def test_a_loop_that_only_reads_waits_once_before_it() -> None:
+    block, thread = lowered(READ_IN_A_LOOP, **PLAIN)
+    (barrier,) = (op for op in thread.walk() if isinstance(op, simt.BarrierOp))
+    assert barrier.parent_op() is thread
+    barrier.detach()
+    barrier.erase()
+    with pytest.raises(LaminaError, match=r"which (thread .*|other threads) .*, and no barrier"):
+        run_simt_kernel(thread, arrays(block), {"n": 1})
 
 
 @pytest.mark.parametrize(

@@ -69,12 +69,18 @@ class Hazards:
         return self._name(name) in self._stored_somewhere
 
     def expect(self, loop: scf.ForOp) -> None:
-        """Take what a loop's last round may have left, before its first operation."""
+        """Take what a loop's last round may have left, before its first operation.
+
+        A loop that only reads waits for what was stored before it, and in no round.
+        """
         inside = list(loop.body.block.walk())
         stores = [op for op in inside if isinstance(op, tile.StoreOp)]
         names = {self._name(op.x) for op in stores}
+        read = {self._name(op.x) for op in inside if isinstance(op, tile.LoadOp)}
+        if not names and not read.isdisjoint(self._stored):
+            self._wait()
         self._met |= {self._name(op.x) for op in stores if not moves_on(op, loop)}
-        self._read |= {self._name(op.x) for op in inside if isinstance(op, tile.LoadOp)}
+        self._read |= read
         self._read |= set(EXCHANGES)
         self._stored |= names | set(EXCHANGES)
 
