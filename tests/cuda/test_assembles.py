@@ -146,6 +146,18 @@ def test_a_large_product_is_multiplied_by_warpgroups_where_there_are_any(kind, s
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_a_large_product_of_bytes_keeps_matrix_units_busy(arch, sass):
+    for size in (4096, 160):
+        (code,) = codes_of(ragged_product("i8", (size,) * 3, arch, turned=True))
+        cubin = linked(to_ptx([code.text], arch), arch)
+        ((_, used),) = cubin.usage.items()
+        assert used["spilled_bytes"] == used["stack_bytes"] == 0
+        text = sass(cubin)
+        assert MATRIX_UNITS["i8"] in text
+        assert "LDGSTS.E.BYPASS.128" in text
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
 def test_floats_are_multiplied_by_matrix_units_where_a_target_is_told_to(arch, sass):
     (exact,), (code,) = (
         codes_of(ragged_product("f32", (4096,) * 3, arch, tf32=tf32)) for tf32 in (False, True)

@@ -21,6 +21,7 @@ from lamina.testing.ptx.driver import FakeDriver
 COLUMNS, DEPTH = 2048, 192
 DEVICES = {"sm_80": (8, 0), "sm_90a": (9, 0)}
 ELEMENTS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
+SUMS = {"i8": "i32", "ui8": "i32"}
 WAYS = {"rows": ([DEPTH, COLUMNS], 0), "columns": ([COLUMNS, DEPTH], 1)}
 
 
@@ -28,7 +29,7 @@ def product(kind: str, way: str) -> ModuleOp:
     """As many rows as there are, by a matrix whose rows or columns are summed over."""
     (first, second), contracted = WAYS[way]
     x, w = f'tensor<?x{DEPTH}x{kind}, #nn.dims<["T"]>>', f"tensor<{first}x{second}x{kind}>"
-    y = f'tensor<?x{COLUMNS}xf32, #nn.dims<["T"]>>'
+    y = f'tensor<?x{COLUMNS}x{SUMS.get(kind, "f32")}, #nn.dims<["T"]>>'
     return Parser(
         manager.context(),
         f"""
@@ -55,6 +56,18 @@ def test_large_tiles_give_what_numpy_does(kind: str, way: str, rows: int, arch: 
     (y,) = executable(kind, way, arch)(x=x, w=w).values()
     right = x.astype("f8") @ (w.T if WAYS[way][1] else w).astype("f8")
     assert np.allclose(y, right, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["i8", "ui8"])
+def test_bytes_are_multiplied_by_matrix_units(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    dtype = {"i8": np.int8, "ui8": np.uint8}[kind]
+    x = rng.integers(0, 256, (130, DEPTH), np.uint8).view(dtype)
+    w = rng.integers(0, 256, WAYS["columns"][0], np.uint8).view(dtype)
+    (y,) = executable(kind, "columns", "sm_80")(x=x, w=w).values()
+    assert np.array_equal(y, x.astype("i4") @ w.astype("i4").T)
+    (code,) = codes_of(compiler.lower(product(kind, "columns"), FakeCudaTarget()))
+    assert f"mma.m16n8k32.row.col.{'u8' if kind == 'ui8' else 's8'}" in code.text
 
 
 def test_large_tiles_of_f32_take_ten_bits_of_fraction_where_told_to() -> None:

@@ -19,18 +19,21 @@ LARGE = SharedTile(128, 128, 32, 128, 4, 1024)
 @pytest.mark.parametrize(
     ("dot", "tile"),
     [
-        (Dot(True, True, 4096, 4096, 4096), LARGE),
-        (Dot(True, True, 64, 64, 64), SMALL),
-        (Dot(True, True, 100, 50000, 512), SMALL),
-        (Dot(True, True, 512, 4096, 512), LARGE),
-        (Dot(True, True, 512, 2048, 512), SMALL),
-        (Dot(True, True, 128, 128, 4096, batches=128), SharedTile(128, 128, 32, 128, 4)),
-        (Dot(True, True, 4096, 4096, 4100), SMALL),
-        (Dot(True, True, 4096, 4096, None), SMALL),
-        (Dot(True, True, 4096, 4095, 4096), SMALL),
-        (Dot(True, False, 4096, 4096, 4096), SharedTile(64, 64, 32, 128)),
-        (Dot(True, True, None, 4096, 512), LARGE),
-        (Dot(True, True, None, 576, 512), SMALL),
+        (Dot(16, True, 4096, 4096, 4096), LARGE),
+        (Dot(16, True, 64, 64, 64), SMALL),
+        (Dot(16, True, 100, 50000, 512), SMALL),
+        (Dot(16, True, 512, 4096, 512), LARGE),
+        (Dot(16, True, 512, 2048, 512), SMALL),
+        (Dot(16, True, 128, 128, 4096, batches=128), SharedTile(128, 128, 32, 128, 4)),
+        (Dot(16, True, 4096, 4096, 4100), SMALL),
+        (Dot(16, True, 4096, 4096, None), SMALL),
+        (Dot(16, True, 4096, 4095, 4096), SMALL),
+        (Dot(16, False, 4096, 4096, 4096), SharedTile(64, 64, 32, 128)),
+        (Dot(16, True, None, 4096, 512), LARGE),
+        (Dot(16, True, None, 576, 512), SMALL),
+        (Dot(8, True, 4096, 4096, 4096), SharedTile(128, 128, 64, 128, 4, 1024)),
+        (Dot(8, True, 4096, 4096, 96), SharedTile(128, 128, 32, 128, 4, 1024)),
+        (Dot(8, True, 64, 64, 64), SharedTile(128, 64, 64, 128)),
     ],
 )
 def test_tiles_are_large_where_all_multiprocessors_have_one(dot: Dot, tile: SharedTile) -> None:
@@ -38,13 +41,13 @@ def test_tiles_are_large_where_all_multiprocessors_have_one(dot: Dot, tile: Shar
 
 
 def test_four_warps_together_have_larger_tiles() -> None:
-    found = shared_tile(Dot(True, True, 4096, 4096, 4096), 128, WARPGROUP, 4)
+    found = shared_tile(Dot(16, True, 4096, 4096, 4096), 128, WARPGROUP, 4)
     assert (found.m, found.n, found.k, found.threads) == (128, 256, 64, 256)
-    assert shared_tile(Dot(True, True, 64, 64, 64), 128, WARPGROUP, 4) == SMALL
+    assert shared_tile(Dot(16, True, 64, 64, 64), 128, WARPGROUP, 4) == SMALL
 
 
 def test_floats_have_units_where_a_machine_is_told_to() -> None:
-    wide = Dot(False, True, 4096, 4096, 4096)
+    wide = Dot(32, True, 4096, 4096, 4096)
     for matrix in (WARP, WARPGROUP):
         model = CostModel(Machine(threads=128, matrix=matrix, tf32=True))
         assert model.shared_dot(wide) == SharedTile(128, 128, 16, 128, 4, 1024)
@@ -52,7 +55,7 @@ def test_floats_have_units_where_a_machine_is_told_to() -> None:
 
 @pytest.mark.parametrize("matrix", [0, WARP])
 def test_what_units_do_not_multiply_has_sums_in_a_quarter_of_the_registers(matrix: int) -> None:
-    wide = Dot(False, True, 4096, 4096, 4096)
+    wide = Dot(32, True, 4096, 4096, 4096)
     assert shared_tile(wide, 128, matrix, 4) == SharedTile(64, 64, 4, 128)
     assert CostModel(Machine(threads=64)).shared_dot(wide) == SharedTile(64, 32, 4, 64)
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import bf16, f16, f32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim, product
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, is_unsigned, signless
+from lamina.dialects.traits import Elementwise
 from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.register_tile import MOST_REGISTERS, TileDoesNotFit
@@ -40,6 +41,9 @@ SQUARE = 16
 TURNED = 4096
 """Elements that a program turns round at most: what is read again and again stays in the first
 cache level."""
+
+BYTES_AT_ONCE = 32
+"""Bytes of K that a matrix unit multiplies at once."""
 
 TILES = 16
 """Tiles of rows that share what was turned round."""
@@ -86,13 +90,34 @@ def has_tiles(op: nn.DotGeneralOp) -> bool:
     return len(tile.pairs(op.contract)) == 1 and free > 0 and nn.element(op.y) in (f32, f16, bf16)
 
 
-def multiplied_in(op: nn.DotGeneralOp) -> Attribute:
-    """Return the type in which elements are multiplied: f16 or bf16 if both sides are, else f32.
+def is_byte_product(ops: Sequence[Operation]) -> bool:
+    """Whether a group is a product of bytes that matrix units take, and what follows by element.
 
-    Sums are f32 in any case.
+    Both operands have what is summed over side by side, as many as a unit takes of each.
+    """
+    (op,) = (op for op in ops if isinstance(op, nn.DotGeneralOp))
+    pairs, shapes = tile.pairs(op.contract), [extents(x.type) for x in (op.a, op.b)]
+    if multiplied_in(op) != i8 or pairs != ((len(shapes[0]) - 1, len(shapes[1]) - 1),):
+        return False
+    depth, free = shapes[0][-1].constant, len(shapes[1]) - len(tile.pairs(op.batch)) - 1
+    alone = all(other is op or other.has_trait(Elementwise) for other in ops)
+    return alone and free > 0 and bool(depth) and depth % BYTES_AT_ONCE == 0
+
+
+def multiplied_in(op: nn.DotGeneralOp) -> Attribute:
+    """Return the type in which elements are multiplied.
+
+    It is f16 or bf16 if both sides are, i8 if both are bytes and sums i32, else f32. Sums of floats
+    are f32.
     """
     kinds = {nn.element(op.a), nn.element(op.b)}
+    if nn.element(op.y) == i32 and all(_is_byte(kind) for kind in kinds):
+        return i8
     return kinds.pop() if kinds in ({f16}, {bf16}) else f32
+
+
+def _is_byte(kind: Attribute) -> bool:
+    return signless(kind) == i8
 
 
 def build_dot(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -112,9 +137,11 @@ class _Builder:
         rank, batches = len(self.shape), len(tile.pairs(op.batch))
         free_right = [i for i in self.roles.right.values() if i >= batches]
         free_left = [i for i in self.roles.left.values() if i >= batches]
-        if not has_tiles(op) or max(free_right) != rank - 1:
-            raise LoweringError("a product kernel has float results and a free right dimension")
         self.kind = multiplied_in(op)
+        self.sums = i32 if self.kind == i8 else f32
+        tiled = has_tiles(op) or self.kind == i8
+        if not tiled or max(free_right) != rank - 1:
+            raise LoweringError("a product kernel has float results and a free right dimension")
         asked_rows = schedule.get("m", ROWS) if schedule else ROWS
         asked_columns = schedule.get("n", COLUMNS) if schedule else COLUMNS
         self.step = schedule.get("k", STEP) if schedule else STEP
@@ -242,14 +269,17 @@ class _Builder:
         """
         emit, op, roles = self.emit, self.op, self.roles
         left = self._left_index(index)
-        start = emit.full(0.0, f32, (self.rows, self.columns))
+        start = emit.full(0, self.sums, (self.rows, self.columns))
+        kinds = [nn.element(x) for x in (op.a, op.b) if self.kind == i8]
+        unsigned = tuple(int(is_unsigned(kind)) for kind in kinds)
 
         def over(low: SSAValue, high: SSAValue, step: int, acc: SSAValue, inside: bool) -> SSAValue:
             def some(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
                 span = Span(k, step, inside=True) if inside else self._chunk(k, step)
                 a = self._operand(op.a, roles.contract[0], roles.left, left, span)
                 b = (right or self._right)(index, span)
-                return [emit.add(tile.DotOp(a[0], b[0], acc, [(a[1], b[1])]))]
+                pairs = [(a[1], b[1])]
+                return [emit.add(tile.DotOp(a[0], b[0], acc, pairs, unsigned=unsigned))]
 
             return self.tiles.loop(low, high, emit.index(step), [acc], some)[0]
 

@@ -14,7 +14,7 @@ from lamina.dialects.tile import TUNED, ScheduleAttr
 from lamina.errors import InputError
 from lamina.passes.groups import body_ops
 from lamina.passes.kernels.column_tiles import tile_counts
-from lamina.passes.kernels.dot_kernel import most_sums
+from lamina.passes.kernels.dot_kernel import is_byte_product, most_sums
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
 from lamina.passes.schedules.cost_model import CostModel, Tile
@@ -91,7 +91,14 @@ def _sized(model: CostModel, tile: Tile) -> Numbers:
     return sizes if threads == 1 else {**sizes, "threads": threads}
 
 
-DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers]]] = {
+def _contraction(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers | None:
+    machine = model.machine
+    units = machine.threads > 1 and machine.matrix and is_byte_product(body_ops(group))
+    return model.shared_dot(dot_of(group)).numbers if units else None
+
+
+DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers | None]]] = {
+    "contraction": _contraction,
     "conv": _conv,
     "dot": _dot,
     "linear": _linear,

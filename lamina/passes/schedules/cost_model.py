@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lamina.passes.schedules.machine import Machine
-from lamina.passes.schedules.shared_tiles import WARP, Dot, SharedTile, shared_tile
+from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 
 SUMS, WINDOWS = 16, 4
 """Sums of a thread in a tile of windows: of products, and where channels are not summed up."""
@@ -138,9 +138,8 @@ class CostModel:
     def shared_dot(self, dot: Dot) -> SharedTile:
         """Return the tile of a product of two tensors that the threads of a block share."""
         machine = self.machine
-        tf32 = machine.tf32 and machine.matrix > 0 and not dot.narrow
-        rows = WARP if tf32 else machine.matrix
-        return shared_tile(dot, machine.threads, rows, self._step, tf32=tf32)
+        tf32 = machine.tf32 and machine.matrix > 0
+        return shared_tile(dot, machine.threads, machine.matrix, self._step, tf32=tf32)
 
     def dot(self) -> Tile:
         """Return the tile of a product of two tensors.

@@ -7,7 +7,7 @@ from itertools import groupby
 from math import prod
 from typing import Any, Final, cast
 
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import cache, nn, quant, simt, tile
@@ -55,7 +55,7 @@ def dot_of(group: nn.GroupOp) -> Dot:
     rows = max((i for i in roles.left.values() if i >= len(tile.pairs(op.batch))), default=None)
     batches = prod(size or 1 for i, size in enumerate(sizes) if i not in (rows, last))
     return Dot(
-        narrow=multiplied_in(op) != f32,
+        bits=8 * element_bytes(multiplied_in(op)),
         whole=all(_in_runs(x.type) for x in (op.a, op.b)),
         rows=1 if rows is None else sizes[rows],
         columns=sizes[last],

@@ -48,11 +48,12 @@ WARP, WARPGROUP = 16, 64
 class Dot:
     """A product of two tensors, as far as its tile depends on it; None for what is not known.
 
-    `narrow` says that both are of 16-bit floats, `whole` that rows of both in memory are whole runs
-    of what a thread loads at once; `batches` are all extents but the last two.
+    Its elements are floats of 16 or 32 `bits`, or integers of 8; `whole` says that rows of both in
+    memory are whole runs of what a thread loads at once; `batches` are all extents but the last
+    two.
     """
 
-    narrow: bool = False
+    bits: int = 32
     whole: bool = True
     rows: int | None = None
     columns: int | None = None
@@ -85,7 +86,8 @@ _LARGE: Final[Mapping[int, tuple[tuple[int, int, int, int], ...]]] = {
     WARP: ((128, 128, 32, 1),),
     WARPGROUP: ((128, 128, 64, 1), (128, 256, 64, 2)),
 }
-"""Larger tiles of matrix units, by their rows: m, n, k, and how many times as many threads."""
+"""Larger tiles of matrix units, by their rows: m, n, columns of K of 16 bits, and how many times as
+many threads."""
 
 
 def shared_tile(
@@ -93,23 +95,29 @@ def shared_tile(
 ) -> SharedTile:
     """Return the tile of a product for `threads` threads and units of `matrix` rows, 0 for none.
 
-    `step` are the columns of K at once of what has no units; with `tf32`, f32 have some.
+    `step` are the columns of K at once of what has no units; with `tf32`, floats of 32 bits have
+    some.
     """
-    units = dot.narrow or tf32
-    wide = 1 if dot.narrow else 2
-    # Operands of 16 bits leave a thread room for twice the sums, and come in longer steps; but not
-    # where each element has a place of its own.
-    sums = EACH * threads // (1 if units and dot.whole else 2)
+    fast = dot.bits < 32 or tf32
+    # Operands of matrix units leave a thread room for twice the sums, and come in longer steps; but
+    # not where each element has a place of its own.
+    sums = EACH * threads // (1 if fast and dot.whole else 2)
     side = 1 << (sums.bit_length() - 1) // 2
-    small = SharedTile(sums // side, side, STEP // wide if units else step, threads)
-    if not units or not dot.whole or not matrix:
+    small = SharedTile(sums // side, side, _step(dot, STEP) if fast else step, threads)
+    if not fast or not dot.whole or not matrix:
         return small
     fitting = [
-        SharedTile(m, n, k // wide, threads * times, ROUNDS, _band(dot, n))
-        for m, n, k, times in _LARGE[matrix]
-        if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, k)
+        SharedTile(m, n, _step(dot, k), threads * times, ROUNDS, _band(dot, n))
+        for m, n, k, times in _LARGE[matrix if dot.bits == 16 else WARP]
+        if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, _step(dot, k))
     ]
     return fitting[-1] if fitting else small
+
+
+def _step(dot: Dot, k: int) -> int:
+    """Return the columns of K whose bytes are those of `k` of 16 bits, or of bytes half of them."""
+    step = k * 16 // dot.bits
+    return step // 2 if dot.bits == 8 and (dot.depth or 0) % step else step
 
 
 def _is_even(dot: Dot, k: int) -> bool:

@@ -130,7 +130,8 @@ def run_in(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int
     """Return how many registers at a time one instruction may load or store."""
     if not layout.count:
         return 1
-    return gcd(run_of(op), View.rows(op.tile_shape).run(layout, low.threads))
+    most = simt.ACCESS_BYTES if low.shared.narrow else 8
+    return gcd(run_of(op), View.rows(op.tile_shape).run(layout, low.threads, most))
 
 
 def _is_unique(op: tile.StoreOp) -> bool:

@@ -39,11 +39,14 @@ class View:
             total += flat // weight % n * stride if weight else 0
         return total
 
-    def run(self, layout: Layout, threads: int) -> int:
-        """Return how many registers at a time are neighbours that begin at a multiple of them."""
+    def run(self, layout: Layout, threads: int, most: int = 8) -> int:
+        """Return how many registers at a time are neighbours that begin at a multiple of them.
+
+        It is a power of two, at most `most`.
+        """
         places = self.table(layout, threads)
-        for run in (8, 4, 2):
-            if places.shape[1] % run == 0:
+        for run in (16, 8, 4, 2):
+            if run <= most and places.shape[1] % run == 0:
                 runs = places.reshape(-1, run)
                 first = runs[:, :1]
                 if not (first % run).any() and (runs == first + np.arange(run)).all():
