@@ -15,6 +15,7 @@ from lamina.cli.options import (
     TargetOption,
     ThreadsOption,
     read_path,
+    said_of,
     with_fallback,
 )
 from lamina.cli.output import emit_json, working
@@ -101,7 +102,7 @@ def bench(
     target = with_fallback(target, fallback)
     read = compiler.read(path, defer=True)
     check_peers(names, read, python)
-    with working(f"Preparing {path.name} for {target}"):
+    with working(f"Preparing {path.name}{said_of(target)}"):
         chosen = compiler.resolve_target(target, read, threads)
         executable = compiler.compile(read, chosen)
         subject, prompt = subject_of(read, executable, asked)

@@ -14,6 +14,7 @@ from lamina.cli.options import (
     ModelArgument,
     TargetOption,
     read_path,
+    said_of,
     with_fallback,
 )
 from lamina.cli.output import emit_json, megabytes, working
@@ -65,7 +66,7 @@ def compile(
     start = perf_counter()
     path = resolve_model(model)
     target = with_fallback(target, fallback)
-    with working(f"Compiling {path.name} for {target}"):
+    with working(f"Compiling {path.name}{said_of(target)}"):
         read = compiler.read(path, defer=True)
         compiler.compile_to_file(read, output, target, dump_ir, with_weights=weights)
     size, seconds = output.stat().st_size, perf_counter() - start

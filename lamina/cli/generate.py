@@ -14,6 +14,7 @@ from lamina.cli.options import (
     ModelArgument,
     TargetOption,
     ThreadsOption,
+    said_of,
     with_fallback,
 )
 from lamina.cli.output import emit_json, first_line, for_terminal, say, working
@@ -110,7 +111,7 @@ def generate(
     target = with_fallback(target, fallback)
     from lamina.runtime.llm import LLM
 
-    with working(f"Preparing {path.name} for {target}"):
+    with working(f"Preparing {path.name}{said_of(target)}"):
         llm = LLM(
             path,
             target=target,

@@ -59,6 +59,11 @@ def with_fallback(target: str, fallback: str) -> str:
     return join_options(target, f"{{fallback={fallback}}}")
 
 
+def said_of(target: str) -> str:
+    """Return what a message about a model says of its target, nothing of one that is not named."""
+    return "" if target == "auto" else f" for {target}"
+
+
 ThreadsOption = Annotated[
     int | None,
     typer.Option(

@@ -19,6 +19,7 @@ from lamina.cli.options import (
     check_sizes,
     read_path,
     read_size,
+    said_of,
     with_fallback,
 )
 from lamina.cli.output import emit_json, emit_table, working
@@ -107,7 +108,7 @@ def run(
     sizes = dict(read_size(text) for text in dim or ())
     path, place = resolve_model(model), check_profile(profile)
     target = with_fallback(target, fallback)
-    with working(f"Preparing {path.name} for {target}"):
+    with working(f"Preparing {path.name}{said_of(target)}"):
         read = lamina.read(path, defer=True)
         exe = lamina.compile(read, target=target, threads=threads, dump=dump_ir)
     made = make_up(exe.signature, random, sizes, seed)

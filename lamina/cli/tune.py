@@ -14,6 +14,7 @@ from lamina.cli.options import (
     ModelArgument,
     TargetOption,
     ThreadsOption,
+    said_of,
 )
 from lamina.cli.output import emit_json, say, working
 from lamina.cli.subject import Asked, DimsOption, prompt_tokens_option, subject_of, tokens_option
@@ -89,7 +90,7 @@ def tune(
 
     path = resolve_model(model)
     read = compiler.read(path)
-    with working(f"Preparing {path.name} for {target}"):
+    with working(f"Preparing {path.name}{said_of(target)}"):
         bench = Workbench(read, target, threads)
         search = Tuning(bench, kernel)
     about = {"model": str(path), "target": target_spec(bench.target)}
