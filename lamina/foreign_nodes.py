@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from lamina.dialects import nn
 from lamina.errors import InputError, UnsupportedError
 from lamina.frontend.onnx.foreign import ONNX, captured, model_of_graph, model_of_payload
+from lamina.frontend.onnx.hosted import HOSTED, TRAINING, Call
 from lamina.frontend.onnx.importer import Importer
 from lamina.frontend.onnx.kinds import KINDS, Kind, kind_of_array
 from lamina.frontend.onnx.model_file import OnnxFile, open_onnx
@@ -54,6 +55,9 @@ class GraphRunner:
         """Take a model whose inputs need no shapes."""
         self._file = open_onnx(model, "node")
         self._kinds = {v.name: KINDS[v.type.tensor_type.elem_type] for v in model.graph.input}
+        self._node = node = model.graph.node[0]
+        standard = node.domain in ("", "ai.onnx") and len(model.graph.node) == 1
+        self._hosted = (HOSTED | TRAINING).get(node.op_type) if standard else None
         self._loop = _Loop.of(model)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
@@ -61,6 +65,8 @@ class GraphRunner:
         named = dict(zip(self._kinds, arrays, strict=True))
         if self._loop is not None:
             return self._loop.run(named)
+        if self._hosted is not None:
+            return list(self._hosted(Call.of(self._node, named)))
         return _imported(self._file, self._kinds, named)
 
 

@@ -111,6 +111,11 @@ class Graph:
         op.results[0].name_hint = hint
         return op.results[0]
 
+    def effect(self, op: Operation) -> None:
+        """Append `op`, which has no result."""
+        op.attributes["lamina.src"] = self._source
+        self._block.add_op(op)
+
     def input(
         self,
         name: str,

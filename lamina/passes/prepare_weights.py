@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
+from lamina.dialects.names import hint_of
 from lamina.passes.constants import depends_on_weights, is_listed
 from lamina.passes.functions import EMPTY, argument_attributes, find_function, retype
 
@@ -62,6 +63,7 @@ class _Split:
             self.map[arg].name_hint = arg.name_hint
             self.sources.append(DictionaryAttr({WEIGHT: name}))
         for op in moved:
+            self._bring_constants(op)
             self.block.add_op(op.clone(self.map))
         self._return(needed)
         self._replace(needed, moved, list(weights))
@@ -72,6 +74,13 @@ class _Split:
         """The values that what stays in `@forward` uses."""
         values = [*weights, *(result for op in moved for result in op.results)]
         return [v for v in values if any(use.operation not in inside for use in v.uses)]
+
+    def _bring_constants(self, op: Operation) -> None:
+        """Have the constants that stay in `@forward` here too, for an operation that uses them."""
+        for operand in op.operands:
+            if operand not in self.map and isinstance(operand.owner, nn.ConstantOp):
+                self.block.add_op(copy := operand.owner.clone())
+                self.map[operand] = copy.y
 
     def _return(self, needed: list[SSAValue]) -> None:
         self.block.add_op(ReturnOp(*(self.map[value] for value in needed)))
@@ -115,7 +124,7 @@ class _Split:
             arg = block.insert_arg(value.type, len(block.args))
             kept.append(DictionaryAttr({PACKED: StringAttr(name)}))
             value.replace_all_uses_with(arg)
-            arg.name_hint = name.replace(".", "_")
+            arg.name_hint = hint_of(name).replace(".", "_")
         # Uses inside what moved were replaced as well, but that is erased now.
         for op in reversed(moved):
             op.detach()

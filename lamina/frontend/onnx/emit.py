@@ -97,6 +97,29 @@ class Emit:
         """Append an operation; its first result has elements of `kind`."""
         return Tensor(self.graph.add(op), kind)
 
+    def second(self, op: Operation) -> Tensor:
+        """Return the second result of an operation that was added."""
+        y = op.results[1]
+        return Tensor(y, kind_of(nn.element(y)))
+
+    def symbols(self, count: int) -> list[Dim]:
+        """Return new symbols for extents that `bind` is to give values."""
+        return [Dim.symbol(next(self.graph.fresh_symbols)) for _ in range(count)]
+
+    def bind(
+        self, x: Tensor, symbols: Sequence[Dim], equal: Sequence[tuple[Dim, Dim]] = ()
+    ) -> None:
+        """Have the integers of a vector be the values of symbols; calls with others are refused.
+
+        So are calls in which the extents of a pair in `equal` differ.
+        """
+        if symbols:
+            self.graph.effect(nn.BindOp(x.value, [str(n) for n in symbols], equal))
+
+    def typed(self, op: Operation) -> Tensor:
+        """Append an operation whose first result says itself what its elements are."""
+        return self.add(op, kind_of(nn.element(op.results[0])))
+
     def unary(self, make: Callable[[SSAValue], Operation], x: Tensor) -> Tensor:
         """Return an operation on each element."""
         return self.add(make(x.value), x.kind)
@@ -164,6 +187,8 @@ class Emit:
         """Return `x` repeated to `shape`, its dimensions being the last."""
         if x.shape == tuple(shape):
             return x
+        if (number := _splat(x)) is not None:
+            return self.add(nn.ConstantOp(number, tensor(element_of(x.kind), shape)), x.kind)
         first = len(shape) - len(x.shape)
         kept = [n if n == 1 else shape[first + i] for i, n in enumerate(x.shape)]
         x = self.retyped(x, kept)
@@ -311,6 +336,14 @@ def _same(a: Any, b: Any) -> bool:
     if a == b:
         return math.copysign(1, a) == math.copysign(1, b) if isinstance(a, float) else True
     return bool(np.isnan(a) and np.isnan(b))
+
+
+def _splat(x: Tensor) -> Attribute | None:
+    """Return the number that all elements of a constant are."""
+    op = x.value.owner
+    if not isinstance(op, nn.ConstantOp) or isinstance(op.value, DenseIntOrFPElementsAttr):
+        return None
+    return op.value
 
 
 def _scalar(number: Any, kind: Kind) -> Attribute:

@@ -18,7 +18,7 @@ from lamina.dialects.bounds import proves_at_most
 from lamina.dialects.dims import Dim
 from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx.kinds import BOOL, INT64, KINDS, Kind, kind_of_array
-from lamina.frontend.onnx.node import Node
+from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.values import Array, Known, Several, Value, known_dims, known_integers
 
 Elements = npt.NDArray[Any]
@@ -42,7 +42,14 @@ def fold(node: Node) -> Sequence[Value] | None:
         return None
     try:
         result = found(node, known)
-    except (_UndecidedError, IndexError, ValueError, ZeroDivisionError, TypeError):
+    except (
+        _UndecidedError,
+        NeedsValueError,
+        IndexError,
+        ValueError,
+        ZeroDivisionError,
+        TypeError,
+    ):
         return None
     if result is None or isinstance(result, Known):
         return None if result is None else [result]

@@ -18,9 +18,11 @@ from lamina.frontend.graph import Graph
 from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx import converters as _converters
 from lamina.frontend.onnx.checks import graph_path, node_label
+from lamina.frontend.onnx.converters.by_value import BY_VALUE
 from lamina.frontend.onnx.emit import Emit, element_of
 from lamina.frontend.onnx.folding import fold
 from lamina.frontend.onnx.foreign import captured, foreign
+from lamina.frontend.onnx.hosted import HOSTED
 from lamina.frontend.onnx.kinds import KINDS, Kind
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
@@ -149,35 +151,50 @@ class Importer:
     def _converted(
         self, proto: NodeProto, domain: str, inputs: list[Value], label: str, scope: Scope
     ) -> Sequence[Value]:
-        if (
-            domain == ""
-            and proto.op_type == "Constant"
-            and f"{scope.path}{proto.output[0]}" in (self.file.constants)
-        ):
-            return [self.file.constants[f"{scope.path}{proto.output[0]}"]]
-        function = self._functions.get((proto.domain, proto.op_type))
-        version = scope.opsets.get(domain, 0)
-        node = Node(self.emit, proto, inputs, version, label)
+        stored = f"{scope.path}{next(iter(proto.output), '')}"
+        if (domain, proto.op_type) == ("", "Constant") and stored in self.file.constants:
+            return [self.file.constants[stored]]
+        node = Node(self.emit, proto, inputs, scope.opsets.get(domain, 0), label)
         if domain == "" and (folded := fold(node)) is not None:
             return folded
-        found = [converter_of(table, domain, proto.op_type, version) for table in self._tables]
-        convert = next((each for each in found if each is not None), None)
-        if convert is not None and (function is None or found[0] is not None):
+        convert = self._converter(proto, domain, node.version)
+        if convert is not None:
             node.graphs = lambda name, values: self._branch(proto, name, values, scope)
             try:
                 return _outputs(convert(node))
             except NeedsValueError as error:
-                return self._foreign(proto, error, scope)
-        if function is not None:
-            return self._function(function, proto, inputs, scope)
-        body = _standard_function(proto, domain, version, inputs)
+                return self._by_value(node, proto, error, scope)
+        if domain == "" and proto.op_type in HOSTED:
+            return self._foreign(proto, node.refuse("a rank that is not known"), scope)
+        body = self._functions.get((proto.domain, proto.op_type))
+        body = body or _standard_function(proto, domain, node.version, inputs)
         if body is not None:
             return self._function(body, proto, inputs, scope)
         known = domain in scope.opsets or domain == ""
         raise UnsupportedError(
             f"{node.where}: the operator {_qualified(domain, proto.op_type)} of operator set "
-            f"{version if known else 'none'} is not supported"
+            f"{node.version if known else 'none'} is not supported"
         )
+
+    def _converter(self, proto: NodeProto, domain: str, version: int) -> Converter | None:
+        """Return what converts an operator, unless the file defines it itself."""
+        tables = self._tables
+        if (proto.domain, proto.op_type) in self._functions:
+            tables = [table for table in tables if table is not CONVERTERS]
+        found = (converter_of(table, domain, proto.op_type, version) for table in tables)
+        return next((each for each in found if each is not None), None)
+
+    def _by_value(
+        self, node: Node, proto: NodeProto, reason: NeedsValueError, scope: Scope
+    ) -> Sequence[Value]:
+        """Import a node whose form its inputs decide as it runs."""
+        convert = BY_VALUE.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+        if convert is not None:
+            try:
+                return _outputs(convert(node))
+            except NeedsValueError:
+                pass
+        return self._foreign(proto, reason, scope)
 
     def _foreign(self, proto: NodeProto, reason: UnsupportedError, scope: Scope) -> list[Value]:
         """Keep a node that cannot be imported before its inputs are known."""
@@ -261,7 +278,7 @@ class Importer:
                     f"{self.file.where}: input {name!r}: extent {dim.dim_value} is too large"
                 )
             return Dim.of(int(dim.dim_value))
-        if dim.WhichOneof("value") == "dim_param" and dim.dim_param:
+        if dim.WhichOneof("value") == "dim_param" and dim.dim_param.strip("?-0123456789"):
             return Dim.symbol(_symbol(dim.dim_param))
         return Dim.symbol(_symbol(f"{name}_{axis}"))
 

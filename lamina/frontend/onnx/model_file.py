@@ -56,8 +56,12 @@ def read_onnx(path: Path) -> OnnxFile:
 def open_onnx(
     proto: ModelProto, where: str = "model", folder: Path | None = None, stamp: bytes = b""
 ) -> OnnxFile:
-    """Return a parsed model, checked; external data may lie in `folder`."""
+    """Return a parsed model, checked; external data may lie in `folder`.
+
+    `stamp` tells it from every other; by default it is a digest of the whole model.
+    """
     opsets = _opsets(proto, where)
+    stamp = stamp or sha256(proto.SerializeToString(deterministic=True)).digest()
     check_model(proto, where)
     collected = _Collected(TensorReader(where, folder))
     collected.graph(proto.graph, "")

@@ -74,12 +74,12 @@ def _check_host(artifact: Artifact) -> None:
 
 def _hosts(plan: Plan, text: bytes) -> list[HostRun]:
     functions = host_functions(plan, text)
-    return [_host(plan, *each) for each in zip(plan.hosts, functions, strict=True)]
+    return [_host(*each) for each in zip(plan.hosts, functions, strict=True)]
 
 
-def _host(plan: Plan, call: HostCall, function: HostFunction) -> HostRun:
+def _host(call: HostCall, function: HostFunction) -> HostRun:
     def run(step: Step) -> None:
-        symbols = {name: int(step.values[value]) for name, value in plan.symbols}
+        symbols = step.known()
         results = function(symbols, [_array(step, buffer) for buffer in call.buffers])
         if call.binds:
             step.received = results

@@ -162,6 +162,12 @@ class Step:
         """Say where an array of the call begins; arrays count from 0."""
         self._bases[FIRST_ARRAY + array] = address
 
+    def known(self) -> dict[str, int]:
+        """Return the symbols that have values by now."""
+        waiting = self._tables.bound - self.bound
+        symbols = self._tables.symbols.items()
+        return {name: int(self.values[value]) for name, value in symbols if value not in waiting}
+
     def extents(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers behind `values`."""
         return tuple(int(self.values[value]) for value in values)

@@ -7,8 +7,14 @@ _FAMILIES: Final = (
     "arithmetic",
     "control",
     "shapes",
+    "signal",
+    "windows",
     "reductions",
+    "resize",
     "products",
+    "quantised",
+    "integer_products",
+    "recurrent",
 )
 
 

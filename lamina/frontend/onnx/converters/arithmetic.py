@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn
 from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, Kind
-from lamina.frontend.onnx.node import Node
+from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
 
@@ -170,11 +170,10 @@ def identity(node: Node) -> Any:
 
 
 @converts("Dropout", since=7)
-@converts("Dropout", since=12)
 def dropout(node: Node) -> list[Any]:
-    """The value itself, and a mask of which all is kept."""
+    """The value itself, and a mask of which all is kept; when training, the host drops some."""
     if node.version >= 12 and node.has(2) and bool(node.number(2)) and node.number(1, 0.5) != 0:
-        raise node.refuse("dropping elements (training_mode)")
+        raise NeedsValueError(f"{node.where}: what is dropped is drawn as it runs", 2)
     x = node.x()
     return [x, node.full(1, BOOL, x.shape)]
 

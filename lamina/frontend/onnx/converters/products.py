@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from string import ascii_letters
 
 from lamina.dialects import nn
-from lamina.dialects.dims import Dim
-from lamina.frontend.onnx.kinds import FLOAT, INT32
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Tensor
@@ -37,7 +34,7 @@ def matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
     kind = a.kind
     if kind.is_integer:
         return _integer_matrices(node, a, b)
-    return node.cast(_product(node, a, b), kind)
+    return node.cast(dot_of_matrices(node, a, b), kind)
 
 
 def _integer_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
@@ -45,13 +42,14 @@ def _integer_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
     raise node.refuse(f"a product of {a.kind.name}")
 
 
-def _product(node: Node, a: Tensor, b: Tensor) -> Tensor:
+def dot_of_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    """Return sums of products of stacks of matrices, in the kind that sums have."""
     if len(a.shape) == 1:
-        y = _product(node, node.reshape(a, [1, *a.shape]), b)
+        y = dot_of_matrices(node, node.reshape(a, [1, *a.shape]), b)
         place = max(len(b.shape) - 2, 0)
         return node.reshape(y, [n for d, n in enumerate(y.shape) if d != place])
     if len(b.shape) == 1:
-        y = _product(node, a, node.reshape(b, [*b.shape, 1]))
+        y = dot_of_matrices(node, a, node.reshape(b, [*b.shape, 1]))
         return node.reshape(y, y.shape[:-1])
     if len(b.shape) == 2:
         return node.dot(a, b, [(len(a.shape) - 1, 0)])
@@ -140,78 +138,3 @@ def _contracted(
         [(left.index(c), right.index(c)) for c in batch],
     )
     return node.cast(y, a.kind), "".join(order)
-
-
-# Convolutions and pools: channels come last in the graph
-
-
-def spatial(
-    node: Node,
-    extents: Sequence[Dim],
-    window: Sequence[Dim],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-) -> list[Dim]:
-    """Return the low and high pad of each spatial dimension in turn."""
-    rank = len(window)
-    auto = node.choice("auto_pad", "NOTSET", ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"))
-    if auto == "NOTSET":
-        pads = node.get_ints("pads", [0] * 2 * rank)
-        return [Dim.of(pads[d + side * rank]) for d in range(rank) for side in (0, 1)]
-    if auto == "VALID":
-        return [Dim.of(0)] * 2 * rank
-    found: list[Dim] = []
-    for n, w, s, d in zip(extents, window, strides, dilations, strict=True):
-        reach = (n.ceildiv(s) - 1) * s + (w - 1) * d + 1 - n
-        total = reach.maximum(0)
-        half = total // 2
-        found += [half, total - half] if auto == "SAME_UPPER" else [total - half, half]
-    return found
-
-
-def channels_last(node: Node, x: Tensor) -> Tensor:
-    """Return [N, spatial…, C] for [N, C, spatial…]."""
-    rank = len(x.shape)
-    return node.transpose(x, [0, *range(2, rank), 1])
-
-
-def channels_first(node: Node, x: Tensor) -> Tensor:
-    """Return [N, C, spatial…] for [N, spatial…, C]."""
-    rank = len(x.shape)
-    return node.transpose(x, [0, rank - 1, *range(1, rank - 1)])
-
-
-@converts("Conv")
-def conv(node: Node) -> Tensor:
-    """A convolution."""
-    x, w = node.x(0), node.x(1)
-    y = convolved(node, x, w)
-    if node.has(2):
-        y = node.binary(nn.AddOp, y, node.broadcast_to(node.x(2), y.shape))
-    return channels_first(node, y)
-
-
-def convolved(node: Node, x: Tensor, w: Tensor) -> Tensor:
-    """Return a convolution of the node's attributes, channels last."""
-    rank = len(x.shape) - 2
-    strides = node.get_ints("strides", [1] * rank)
-    dilations = node.get_ints("dilations", [1] * rank)
-    pads = spatial(node, x.shape[2:], w.shape[2:], strides, dilations)
-    x = channels_last(node, x)
-    if any(n.constant is None or n.constant < 0 for n in pads):
-        none = Dim.of(0)
-        low, high = [none, *pads[0::2], none], [none, *pads[1::2], none]
-        x, pads = node.pad(x, low, high), [none] * 2 * rank
-    fixed = [n.constant or 0 for n in pads]
-    groups = node.get_int("group", 1)
-    op = nn.ConvOp(
-        x.value,
-        channels_last(node, w).value,
-        strides=strides,
-        pads=fixed,
-        dilations=dilations,
-        groups=groups,
-    )
-    kind = INT32 if x.kind.is_integer else (FLOAT if x.kind.bits == 16 else x.kind)
-    y = node.add(op, kind) if nn.element(op.y) == kind.element else node.add(op, x.kind)
-    return y if x.kind.is_integer else node.cast(y, x.kind)

@@ -55,7 +55,7 @@ def _log_sum_exp(node: Node, x: Tensor, axes: list[int]) -> Tensor:
     return node.binary(nn.AddOp, node.unary(nn.LogOp, total), highest)
 
 
-_SUMS: Final[dict[str, _Sum]] = {
+SUMS: Final[dict[str, _Sum]] = {
     "ReduceL1": _of("add", _absolute),
     "ReduceL2": _root,
     "ReduceLogSum": _log_sum,
@@ -67,9 +67,10 @@ _SUMS: Final[dict[str, _Sum]] = {
     "ReduceSum": _plain("add"),
     "ReduceSumSquare": _of("add", _square),
 }
+"""How each reduction is made of sums, largest elements and so on over some axes."""
 
 
-@converts(*_SUMS)
+@converts(*SUMS)
 def reduced(node: Node) -> Tensor:
     """A reduction over some axes, or all."""
     x = node.x()
@@ -84,14 +85,14 @@ def reduced(node: Node) -> Tensor:
     wide = node.cast(x, FLOAT) if narrow else x
     if boolean:
         wide = x
-    y = _SUMS[node.op](node, wide, axes)
+    y = SUMS[node.op](node, wide, axes)
     y = node.cast(y, x.kind)
     return _kept(node, y, axes)
 
 
 def _alone(node: Node, x: Tensor) -> Tensor:
     """Return the reduction of each element by itself."""
-    return _SUMS[node.op](node, x, [])
+    return SUMS[node.op](node, x, [])
 
 
 def _kept(node: Node, y: Tensor, axes: list[int]) -> Tensor:
