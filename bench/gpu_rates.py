@@ -24,14 +24,28 @@ from lamina.runtime.batch import Batch, Part
 from lamina.runtime.pools import allocate_pools
 from lamina.targets.cuda.executable import CudaExecutable
 
-TORCH_DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+TF32 = "tf32"
+"""What products of f32 are called that matrix units make, of 10 bits of fraction."""
+
+TORCH_DTYPES = {
+    **{"f32": "float32", TF32: "float32", "f16": "float16", "bf16": "bfloat16"},
+    "i8": "int8",
+}
 KINDS: dict[str, tuple[Attribute, Any, float]] = {
     "bf16": (bf16, ml_dtypes.bfloat16, 1e-5),
     "f16": (f16, np.float16, 1e-5),
     "f32": (f32, np.float32, 1e-5),
+    TF32: (f32, np.float32, 2e-3),
     "i8": (i8, np.int8, 0.0),
 }
 """Element types: ours, NumPy's, and how far a sum may be off."""
+
+BARS = {
+    (kind, arch): bar
+    for kind in ("bf16", "f16")
+    for arch, bar in (("sm_80", 0.45), ("sm_90a", 0.65))
+}
+"""What share of torch's rate a product should have at least, by element type and architecture."""
 
 SIDE, CHECKED = 4096, 8
 LENGTH = 2048
@@ -66,9 +80,11 @@ def torch_seconds(torch: Any, work: Callable[[], Any]) -> float:
     return median(spans)
 
 
-def compiled(setting: Setting, module: ModuleOp, weights: Weights, arch: str) -> CudaExecutable:
+def compiled(
+    setting: Setting, module: ModuleOp, weights: Weights, arch: str, *, tf32: bool = False
+) -> CudaExecutable:
     """Compile and load a module."""
-    found = lamina.compile(module, setting.target(arch), weights=weights)
+    found = lamina.compile(module, setting.target(arch, tf32=tf32), weights=weights)
     assert isinstance(found, CudaExecutable)
     return found
 
@@ -102,24 +118,31 @@ def _product(setting: Setting, kind: str, side: int, arch: str, theirs: float | 
         x, w = (rng.integers(-128, 128, (side, side), np.int8) for _ in range(2))
     else:
         x, w = (rng.standard_normal((side, side), np.float32).astype(dtype) for _ in range(2))
-    executable = compiled(setting, product(kind, side), Weights(()), arch)
+    executable = compiled(setting, product(kind, side), Weights(()), arch, tf32=kind == TF32)
     step = ResidentStep(executable, {"x": x, "w": w})
     seconds = setting.clock.seconds(step.give)
     wide = np.int64 if kind == "i8" else np.float64
     some = rng.permutation(side)[:CHECKED]
     right = w.astype(wide).T if kind == "i8" else w.astype(wide)
     off = difference(step.outputs()["y"][some], x[some].astype(wide) @ right)
+    share, bar = theirs and theirs / seconds, BARS.get((kind, arch))
+    judged = {} if bar is None else {"bar": bar, "met": None if share is None else share >= bar}
     return {
         "name": f"{kind} {side}^3, {arch}",
         "ok": off <= tolerance,
         "worst": off,
         "tera_per_s": 2 * side**3 / seconds / 1e12,
         "torch_tera_per_s": theirs and 2 * side**3 / theirs / 1e12,
-        "of_torch": theirs and theirs / seconds,
+        "of_torch": share,
+        **judged,
     }
 
 
 def _torch_product(torch: Any, kind: str, side: int) -> float:
+    torch.backends.cuda.matmul.allow_tf32 = kind == TF32
+    if kind == "i8":
+        x, w = (torch.randint(-128, 128, (side, side), device="cuda").to(torch.int8) for _ in "xw")
+        return torch_seconds(torch, lambda: torch._int_mm(x, w.t()))
     x, w = (
         torch.randn(side, side, device="cuda").to(getattr(torch, TORCH_DTYPES[kind]))
         for _ in range(2)

@@ -40,9 +40,12 @@ class Setting:
     skip: int = 0
     """How many of a stage's items were seen to before."""
 
-    def target(self, arch: str = CudaTarget.arch, kv: str = CudaTarget.kv) -> CudaTarget:
+    def target(
+        self, arch: str = CudaTarget.arch, kv: str = CudaTarget.kv, *, tf32: bool = False
+    ) -> CudaTarget:
         """Return the target."""
-        return Imitated(arch, kv) if self.dry else CudaTarget(arch, kv)
+        kind = Imitated if self.dry else CudaTarget
+        return kind(arch, kv, tf32=tf32)
 
     @cached_property
     def device(self) -> CudaDevice:

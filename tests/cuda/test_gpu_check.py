@@ -31,7 +31,8 @@ def dry(folder: Path, *arguments: object) -> list[dict[str, object]]:
 def test_what_a_device_reaches_is_measured_and_products_are_checked(tmp_path):
     found = dry(tmp_path, "--stages", "limits", "products")
     assert all(record["ok"] for record in found if "worst" in record)
-    assert len([record for record in found if record["stage"] == "products"]) == 5
+    assert len([record for record in found if record["stage"] == "products"]) == 6
+    assert [record["bar"] for record in found if "bar" in record] == [0.45, 0.45]
     assert json.loads((tmp_path / "limits.json").read_text())["copy"] > 0
 
 
