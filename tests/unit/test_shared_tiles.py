@@ -43,7 +43,9 @@ def test_tiles_are_large_where_all_multiprocessors_have_one(dot: Dot, tile: Shar
 def test_four_warps_together_have_larger_tiles() -> None:
     found = shared_tile(Dot(16, True, 4096, 4096, 4096), 128, WARPGROUP, 4)
     assert (found.m, found.n, found.k, found.threads) == (128, 256, 64, 256)
-    assert shared_tile(Dot(16, True, 64, 64, 64), 128, WARPGROUP, 4) == SMALL
+    small = shared_tile(Dot(16, True, 64, 64, 64), 128, WARPGROUP, 4)
+    assert small == SharedTile(128, 64, 64, 128, 4)
+    assert shared_tile(Dot(16, True, 64, 64, 96), 128, WARPGROUP, 4) == SMALL
 
 
 def test_floats_have_units_where_a_machine_is_told_to() -> None:

@@ -16,7 +16,7 @@ every multiprocessor should have one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 EACH: Final = 64
@@ -24,6 +24,9 @@ EACH: Final = 64
 
 STEP: Final = 32
 """Columns of K that threads share at once: two steps of a matrix unit for 16-bit floats."""
+
+BOXED: Final = 64
+"""Columns of K of 16 bits that are a row of what comes as a box."""
 
 ROUNDS: Final = 4
 """Rounds of a large tile's operands in shared memory."""
@@ -106,9 +109,13 @@ def shared_tile(
     small = SharedTile(sums // side, side, _step(dot, STEP) if fast else step, threads)
     if not fast or not dot.whole or not matrix:
         return small
+    rows = matrix if dot.bits == 16 else WARP
+    if rows == WARPGROUP and _is_even(dot, BOXED):
+        # Rows of 128 bytes come as boxes, whatever the rows of the tile.
+        small = replace(small, k=BOXED, stages=ROUNDS)
     fitting = [
         SharedTile(m, n, _step(dot, k), threads * times, ROUNDS, _band(dot, n))
-        for m, n, k, times in _LARGE[matrix if dot.bits == 16 else WARP]
+        for m, n, k, times in _LARGE[rows]
         if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, _step(dot, k))
     ]
     return fitting[-1] if fitting else small
