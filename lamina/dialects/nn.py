@@ -56,6 +56,7 @@ from lamina.dialects.nn_index import (
     ScatterElementsOp,
     ScatterNdOp,
 )
+from lamina.dialects.nn_recurrent import RecurrentOp
 from lamina.dialects.nn_values import BindOp, ForeignOp
 from lamina.dialects.nn_windows import ConvOp, ConvTransposeOp, PoolOp
 from lamina.dialects.requirements import require
@@ -1370,6 +1371,7 @@ OPS: list[type[Operation]] = [
     PadOp,
     PoolOp,
     PowOp,
+    RecurrentOp,
     ReduceOp,
     ReluOp,
     ReshapeOp,

@@ -53,6 +53,7 @@ ANCHORS: dict[type[Operation], str] = {
     cache.PartialAttentionOp: "partial_attention",
     nn.ConvOp: "conv",
     nn.PoolOp: "pool",
+    nn.RecurrentOp: "recurrent",
     nn.ScanOp: "scan",
     nn.ScatterElementsOp: "scatter",
     nn.ScatterNdOp: "scatter",

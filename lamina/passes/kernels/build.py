@@ -14,6 +14,7 @@ from lamina.passes.kernels.dot_kernel import build_dot
 from lamina.passes.kernels.linear_kernel import build_linear
 from lamina.passes.kernels.merge_kernel import build_merge
 from lamina.passes.kernels.pool_kernel import build_pool
+from lamina.passes.kernels.recurrent_kernel import build_recurrent
 from lamina.passes.kernels.reduce_kernel import build_reduce
 from lamina.passes.kernels.row_kernel import build_rows
 from lamina.passes.kernels.scan_kernel import build_scan
@@ -37,6 +38,7 @@ BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "merge": build_merge,
     "partial_attention": build_partial_attention,
     "pool": build_pool,
+    "recurrent": build_recurrent,
     "reduce": build_reduce,
     "rows": build_rows,
     "scan": build_scan,

@@ -54,7 +54,7 @@ def prepare(
         results,
     )
     for name, result in wanted:
-        yield name, np.ascontiguousarray(values.compute(result))
+        yield name, np.asarray(values.compute(result), order="C")
         values.drop((result,))
 
 

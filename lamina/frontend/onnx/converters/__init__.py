@@ -15,6 +15,9 @@ _FAMILIES: Final = (
     "quantised",
     "integer_products",
     "recurrent",
+    "attention",
+    "rotary",
+    "fused_attention",
 )
 
 

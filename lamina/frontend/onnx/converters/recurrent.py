@@ -10,7 +10,7 @@ from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.nn_recurrent import ACTIVATIONS, FUNCTIONS, GATES, Function
 from lamina.frontend.onnx.converters.quantised import dequantised
-from lamina.frontend.onnx.kinds import INT32
+from lamina.frontend.onnx.kinds import FLOAT, INT32
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Tensor
@@ -73,8 +73,12 @@ def _dequantised(node: Node, index: int, scale: int, d: int) -> Tensor:
 
 
 def _of(node: Node, x: Tensor, d: int) -> Tensor:
-    """Return what a tensor has for a direction."""
-    return node.reshape(node.part(x, 0, d, 1), x.shape[1:])
+    """Return what a tensor has for a direction; floats of 16 bits as f32."""
+    return _wide(node, node.reshape(node.part(x, 0, d, 1), x.shape[1:]))
+
+
+def _wide(node: Node, x: Tensor) -> Tensor:
+    return node.cast(x, FLOAT) if x.kind.is_float and x.kind.bits == 16 else x
 
 
 def _count(node: Node) -> int:
@@ -87,7 +91,7 @@ def _count(node: Node) -> int:
 
 def _layer(node: Node, cell: str, weights: Sequence[_Weights]) -> list[Tensor]:
     """Return all states y, and the last ones, of a layer in each of its directions."""
-    x = node.x(0)
+    x = _wide(node, node.x(0))
     if len(x.shape) != 3:
         raise node.fault(f"X has rank {len(x.shape)}, expected 3")
     batched = bool(node.get_int("layout", 0))
@@ -98,7 +102,7 @@ def _layer(node: Node, cell: str, weights: Sequence[_Weights]) -> list[Tensor]:
     # Now y[D, T, B, H] and the states [D, B, H].
     y = node.transpose(first, [2, 1, 0, 3] if batched else [1, 0, 2, 3])
     states = [node.transpose(s, [1, 0, 2]) if batched else s for s in states]
-    return [y, *states]
+    return [node.cast(each, node.value(0).kind) for each in (y, *states)]
 
 
 def _together(node: Node, parts: Sequence[Tensor]) -> Tensor:
@@ -110,25 +114,17 @@ def _direction(
 ) -> list[Tensor]:
     """Return y[T, B, H] and the last states [B, H] of one direction."""
     steps, rows, inputs = x.shape
-    gates, width = GATES[cell], node.get_int("hidden_size")
+    gates, width = GATES[cell], weights.r.shape[0]
     linear = bool(node.get_int("linear_before_reset", 0)) and cell == "gru"
     given = node.dot(node.reshape(x, [steps * rows, inputs]), weights.w, [(1, 1)])
-    given = node.cast(given, x.kind)
-    operands: dict[str, Tensor] = {}
-    if node.has(3):
-        bias = node.reshape(_of(node, node.x(3), d), [2, gates, width])
-        both = [node.reshape(node.part(bias, 0, i, 1), [gates, width]) for i in range(2)]
-        if linear:
-            operands["bias"] = node.reshape(node.part(both[1], 0, 2, 1), [width])
-            none = node.like(0, node.part(both[1], 0, 2, 1))
-            both[1] = node.concat([node.part(both[1], 0, 0, 2), none], 0)
-        total = node.reshape(node.binary(nn.AddOp, *both), [gates * width])
-        given = node.binary(nn.AddOp, given, total)
+    bias = _bias(node, gates, width, d, linear=linear) if node.has(3) else {}
+    if "x" in bias:
+        given = node.binary(nn.AddOp, given, bias.pop("x"))
     operands = {
         "x": node.reshape(given, [steps, rows, gates, width]),
         "r": node.reshape(weights.r, [width, gates, width]),
         **_states(node, cell, x, width, d),
-        **operands,
+        **bias,
     }
     op = nn.RecurrentOp(
         cell,
@@ -143,7 +139,22 @@ def _direction(
     return [Tensor(y, x.kind) for y in op.ys]
 
 
-def _states(node: Node, cell: str, x: Tensor, width: int, d: int) -> dict[str, Tensor]:
+def _bias(node: Node, gates: int, width: Dim, d: int, *, linear: bool) -> dict[str, Tensor]:
+    """Return what is added to what the inputs give, and for `linear` to a product before reset."""
+    whole = node.reshape(_of(node, node.x(3), d), [2, gates, width])
+    of_inputs, of_state = (
+        node.reshape(node.part(whole, 0, i, 1), [gates, width]) for i in range(2)
+    )
+    found: dict[str, Tensor] = {}
+    if linear:
+        last = node.part(of_state, 0, gates - 1, 1)
+        found["bias"] = node.reshape(last, [width])
+        of_state = node.concat([node.part(of_state, 0, 0, gates - 1), node.like(0, last)], 0)
+    total = node.binary(nn.AddOp, of_inputs, of_state)
+    return {"x": node.reshape(total, [width * gates]), **found}
+
+
+def _states(node: Node, cell: str, x: Tensor, width: Dim, d: int) -> dict[str, Tensor]:
     """Return the first states, and what else a direction has beside its weights."""
     _, rows, _ = x.shape
     found: dict[str, Tensor] = {}
@@ -153,7 +164,7 @@ def _states(node: Node, cell: str, x: Tensor, width: int, d: int) -> dict[str, T
         if node.has(index):
             state = node.x(index)
             state = node.transpose(state, [1, 0, 2]) if node.get_int("layout", 0) else state
-            found[name] = node.retyped(_of(node, state, d), [rows, Dim.of(width)])
+            found[name] = node.retyped(_of(node, state, d), [rows, width])
         else:
             found[name] = node.full(0.0, x.kind, [rows, width])
     if cell == "lstm" and node.has(7):
