@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, cast
 
 from xdsl.context import Context
@@ -42,7 +43,8 @@ AUTO = "auto"
 class ChooseCacheLayoutPass(ModulePass):
     """Pools have elements of type `element`; keys that attention reads lie in tiles of `tile`.
 
-    Attention scores `tile` keys side by side; what is only written or read stays row by row. With
+    Attention scores `tile` keys side by side, or as many as divide a page as well; what is only
+    written or read stays row by row. With
     "auto" the elements are f32 where all weights are f32, else f16.
     """
 
@@ -75,7 +77,7 @@ class ChooseCacheLayoutPass(ModulePass):
         )
         old = cast("PagesType", pool.type)
         heads, page, dim = (n.value.data for n in (old.heads, old.page, old.dim))
-        tile = self.tile if keys else 0
+        tile = gcd(self.tile, page) if keys and self.tile else 0
         new = PagesType.of(element, old.count.data, heads, page, dim, tile)
         for value in chain:
             Rewriter.replace_value_with_new_type(value, new)

@@ -1,4 +1,5 @@
 // RUN: lamina opt %s -p "choose-cache-layout{element=f16 tile=16}" | filecheck %s
+// RUN: lamina opt %s -p "choose-cache-layout{element=f16 tile=48}" | filecheck %s
 // RUN: lamina opt %s -p "choose-cache-layout{element=auto}" | filecheck %s --check-prefix AUTO
 // RUN: not lamina opt %s -p "choose-cache-layout{element=i8}" 2>&1 | filecheck %s --check-prefix WRONG
 

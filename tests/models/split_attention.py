@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from lamina.passes.choose_splits import ChooseSplitsPass
 from lamina.plugins import manager
 from lamina.targets.base import Executable, Target
 from lamina.targets.plans.dispatches import Dispatch, dispatches_of
+from lamina.targets.shading.pipeline import KEYS_ABREAST
 
 TEXT = """
-!k = !cache.pages<{element}, "pages", {groups} : i64, {page} : i64, {size} : i64, 16 : i64>
+!k = !cache.pages<{element}, "pages", {groups} : i64, {page} : i64, {size} : i64, {tile} : i64>
 !v = !cache.pages<{element}, "pages", {groups} : i64, {page} : i64, {size} : i64, 0 : i64>
 !ids = tensor<?xi32, #nn.dims<["T"]>>
 !start = tensor<?xi32, #nn.dims<["S + 1"]>>
@@ -59,6 +60,11 @@ class Attention:
         return self.groups * self.shared
 
     @property
+    def tile(self) -> int:
+        """Keys that lie side by side."""
+        return gcd(self.page, KEYS_ABREAST)
+
+    @property
     def scale(self) -> float:
         return float(np.float32(self.size**-0.5))
 
@@ -84,7 +90,7 @@ class Attention:
             "work": np.int32(
                 [(s, b) for s, n in enumerate(new) for b in range(-(-n // self.block))]
             ),
-            "k": _in_tiles(k),
+            "k": _in_tiles(k, self.tile),
             "v": v,
         }
 
@@ -93,7 +99,8 @@ class Attention:
         return rng.normal(0, 1, (tokens, self.heads, self.size)).astype(np.float32)
 
     def module(self) -> ModuleOp:
-        facts = {name: getattr(self, name) for name in ("size", "groups", "block", "page")}
+        names = ("size", "groups", "block", "page", "tile")
+        facts = {name: getattr(self, name) for name in names}
         text = TEXT.format(
             **facts, element="f32", heads=self.heads, scale=repr(self.scale), few=FEW
         )
@@ -129,8 +136,8 @@ def steps_of(call: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray
     return {**call, **{name: call[name][:size] for name, size in {**sizes, "work": count}.items()}}
 
 
-def _in_tiles(keys: np.ndarray) -> np.ndarray:
-    """Keys as their pages have them, 16 positions side by side."""
+def _in_tiles(keys: np.ndarray, tile: int) -> np.ndarray:
+    """Keys as their pages have them, `tile` positions side by side."""
     count, heads, page, size = keys.shape
-    tiles = keys.reshape(count, heads, page // 16, 16, size)
+    tiles = keys.reshape(count, heads, page // tile, tile, size)
     return np.ascontiguousarray(tiles.transpose(0, 1, 2, 4, 3))

@@ -34,7 +34,7 @@ VALUES = 192
 """Sums of values in registers at once, so many that the loads of weights are lost among them."""
 
 WORDS = 16
-"""Keys of a tile where their layout has none, and columns that are taken at once elsewhere."""
+"""Keys of a tile where their layout has none."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class AttendedRows:
     def ask(self, entry: Entry) -> None:
         """Scale the queries of an entry's rows."""
         emit, tiles = self.emit, self.tiles
-        size = gcd(self.width, WORDS)
+        size = self.columns
         shape = (1, size)
         scale = emit.full(self.op.scale.value.data, f32, shape)
 
@@ -263,7 +263,7 @@ class AttendedRows:
         total = tiles.load(self.sums.totals, (one,))
         total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
         tiles.store(total, self.sums.totals, (one,))
-        size = gcd(self.width, WORDS)
+        size = self.columns
         by = emit.broadcast(decay, [0], (1, size))
 
         def decayed(first: SSAValue) -> None:

@@ -29,8 +29,8 @@ WARPGROUPS: Final = ("sm_90a",)
 STAGES: Final = 3
 """Rounds of operands in shared memory: two on their way while one is multiplied."""
 
-KEYS_ABREAST: Final = 16
-"""Keys that attention scores at once."""
+KEYS_ABREAST: Final = 64
+"""Keys that attention scores at once: a page, so that neighbouring threads read neighbours."""
 
 
 def cuda_passes(kv: str, arch: str, fallback: str, *, tf32: bool = False) -> tuple[ModulePass, ...]:

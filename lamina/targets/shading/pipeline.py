@@ -15,8 +15,8 @@ from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.devices.splits import split_passes
 
-KEYS_ABREAST: Final = 16
-"""Keys that attention scores at once."""
+KEYS_ABREAST: Final = 64
+"""Keys that attention scores at once: a page, so that neighbouring threads read neighbours."""
 
 LACKING: Final = ("f64",)
 """The element types that the languages have not."""
