@@ -64,6 +64,11 @@ class Layout:
     threads: tuple[Digit, ...]
     registers: tuple[Digit, ...]
 
+    @staticmethod
+    def of(threads: Sequence[Digit], registers: Sequence[Digit]) -> Layout:
+        """Return the layout of these digits, neighbours that fit made one."""
+        return Layout(_merged(threads), _merged(registers))
+
     @cached_property
     def count(self) -> int:
         """The registers of a thread."""
@@ -226,35 +231,64 @@ class Fragments:
         rows, columns = min(ways, key=lambda way: m // way[0] + n // way[1])
         return Fragments(m, n, k, run, rows, columns)
 
+    @property
+    def _runs(self) -> tuple[int, int]:
+        """Columns of K between the runs of neighbouring threads, and between a thread's two.
+
+        Sums of 8-bit integers are exact in any order: there a thread's runs are neighbours, those
+        of both halves of bytes that hold two numbers each.
+        """
+        return (2 * self.run, self.run) if self.run == 4 else (self.run, 4 * self.run)
+
+    @property
+    def _wide(self) -> bool:
+        """Whether a subgroup's part is cut into 32 columns that four fragments share.
+
+        A thread then has of right operands of 8 bits four neighbouring columns at a time.
+        """
+        return self.run == 4 and self.n % (32 * self.columns) == 0
+
+    def _columns(self, weight: int) -> tuple[list[Digit], Digit, list[Digit]]:
+        """Return how columns lie: by thread, by subgroup, and by fragment."""
+        if self._wide:
+            apart = self.n // (32 * self.columns)
+            more = [(4, weight), (apart, 32 * self.columns * weight)]
+            return [(4, 4 * weight), (2, 16 * weight)], (self.columns, 32 * weight), more
+        apart = self.n // (8 * self.columns)
+        return [(8, weight)], (self.columns, 8 * weight), [(apart, 8 * self.columns * weight)]
+
     def left(self, row: int, column: int) -> Layout:
         """Return where the left operand lies, given the weights of its dimensions."""
-        threads = [(4, self.run * column), (8, row), (self.columns, 0), (self.rows, 16 * row)]
+        next_thread, next_run = self._runs
+        threads = [(4, next_thread * column), (8, row), (self.columns, 0), (self.rows, 16 * row)]
         registers = [
-            *((self.run, column), (2, 8 * row), (2, 4 * self.run * column)),
+            *((self.run, column), (2, 8 * row), (2, next_run * column)),
             (self.m // (16 * self.rows), 16 * self.rows * row),
             (self.k // (8 * self.run), 8 * self.run * column),
         ]
-        return Layout(_merged(threads), _merged(registers))
+        return Layout.of(threads, registers)
 
     def right(self, row: int, column: int) -> Layout:
         """Return where the right operand lies; its rows are along K."""
-        threads = [(4, self.run * row), (8, column), (self.columns, 8 * column), (self.rows, 0)]
+        next_thread, next_run = self._runs
+        by_thread, by_subgroup, by_fragment = self._columns(column)
+        threads = [(4, next_thread * row), *by_thread, by_subgroup, (self.rows, 0)]
         registers = [
-            *((self.run, row), (2, 4 * self.run * row)),
-            (self.n // (8 * self.columns), 8 * self.columns * column),
+            *((self.run, row), (2, next_run * row), *by_fragment),
             (self.k // (8 * self.run), 8 * self.run * row),
         ]
-        return Layout(_merged(threads), _merged(registers))
+        return Layout.of(threads, registers)
 
     def sums(self) -> Layout:
         """Return where the sums lie, numbered row by row."""
-        threads = [(4, 2), (8, self.n), (self.columns, 8), (self.rows, 16 * self.n)]
+        _, by_subgroup, by_fragment = self._columns(1)
+        pair, neighbour = (8, 4) if self._wide else (2, 1)
+        threads = [(4, pair), (8, self.n), by_subgroup, (self.rows, 16 * self.n)]
         registers = [
-            *((2, 1), (2, 8 * self.n)),
-            (self.n // (8 * self.columns), 8 * self.columns),
+            *((2, neighbour), (2, 8 * self.n), *by_fragment),
             (self.m // (16 * self.rows), 16 * self.rows * self.n),
         ]
-        return Layout(_merged(threads), _merged(registers))
+        return Layout.of(threads, registers)
 
 
 def _largest_divisor(n: int, most: int) -> int:

@@ -31,6 +31,7 @@ from lamina.dialects.layouts import (
     Layout,
     LayoutAttr,
     blocked,
+    layouts_of,
     row_strides,
     spread,
 )
@@ -44,6 +45,9 @@ FRAGMENTS = "tile.fragments"
 
 WARPGROUPS = "tile.warpgroups"
 """Marks one that four subgroups make together, with both operands in shared memory."""
+
+DIRECT = "tile.direct"
+"""Marks one whose operands threads load by themselves, each what it multiplies."""
 
 
 _UNIT_FLOATS = (f16, bf16, f32)
@@ -123,8 +127,11 @@ class _Chooser:
         return self._fixed[value]
 
     def _settle(self, block: Block) -> None:
-        """Fix the layouts of sums of products and of what is computed from them."""
+        """Fix the layouts that are given, those of sums of products, and of what they lead to."""
         for op in block.ops:
+            if LAYOUT in op.attributes:
+                vectors = (y for y in op.results if isinstance(y.type, VectorType))
+                self._fixed |= zip(vectors, layouts_of(op.attributes[LAYOUT]), strict=True)
             if isinstance(op, scf.ForOp):
                 carried = op.body.block.args[1:]
                 self._same(zip(op.iter_args, carried, strict=True))
@@ -152,9 +159,10 @@ class _Chooser:
             op.attributes[WARPGROUPS] = UnitAttr()
         kind = element_of(op.a.type)
         asked = (kind != i8 or options.integers) and (kind != f32 or options.tf32)
-        taken = options.fragments and asked
+        taken = options.fragments and asked and op.y not in self._fixed
         found = fragments_of(op, self._threads) if taken else None
-        layout = found.sums() if found else blocked(shape_of(op.acc.type), self._threads)
+        usual = blocked(shape_of(op.acc.type), self._threads)
+        layout = found.sums() if found else self._fixed.get(op.y, usual)
         if self._fixed.setdefault(op.acc, layout) == layout and found:
             op.attributes[FRAGMENTS] = IntegerAttr(self._threads, 64)
         self._fixed.setdefault(op.y, self._fixed[op.acc])
@@ -189,6 +197,8 @@ class _Chooser:
 
     def _ask_region(self, op: scf.ForOp | scf.IfOp) -> None:
         vectors = [n for n, y in enumerate(op.results) if isinstance(y.type, VectorType)]
+        if isinstance(op, scf.ForOp):
+            self._ask_rounds(op, vectors)
         for n in vectors:
             layout = self._layout(op.results[n])
             if isinstance(op, scf.ForOp):
@@ -201,6 +211,21 @@ class _Chooser:
         for region in op.regions:
             for inner in region.blocks:
                 self._ask(inner)
+
+    def _ask_rounds(self, op: scf.ForOp, vectors: Sequence[int]) -> None:
+        """Have what a loop carries for its next round alone lie as that would like it."""
+        carried = {
+            op.results[n]: op.body.block.args[1 + n]
+            for n in vectors
+            if op.results[n] not in {*self._fixed, *self._wanted}
+        }
+        if not carried:
+            return
+        before = dict(self._fixed), dict(self._wanted)
+        self._ask(op.body.block)
+        found = self._wanted
+        self._fixed, self._wanted = before
+        self._wanted |= {y: found[arg] for y, arg in carried.items() if arg in found}
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -297,7 +322,7 @@ def _load(op: tile.LoadOp | tile.StoreOp, layout_of: LayoutOf) -> Wishes:
 
 def _dot(op: tile.DotOp, layout_of: LayoutOf) -> Wishes:
     layout = layout_of(op.y)
-    if FRAGMENTS in op.attributes:
+    if FRAGMENTS in op.attributes and DIRECT not in op.attributes:
         # What fragments are made of is loaded side by side, and comes to its threads from there.
         return [(op.acc, layout)]
     return [*zip((op.a, op.b), dot_sources(op, layout), strict=True), (op.acc, layout)]

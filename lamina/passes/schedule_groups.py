@@ -19,7 +19,7 @@ from lamina.passes.kernels.register_tile import MOST_REGISTERS, MOST_STEPS
 from lamina.passes.schedules.choice import Choice, read_given
 from lamina.passes.schedules.cost_model import CostModel, Wishes
 from lamina.passes.schedules.machine import Machine
-from lamina.passes.schedules.scheduled import branches
+from lamina.passes.schedules.scheduled import bounded
 
 _ATTENTION = ("attention", "partial_attention")
 _COUNTS = ("rows", "all_rows", "few_rows", "float_rows")
@@ -128,23 +128,23 @@ class _Scheduling:
 
     def __init__(self, groups: Groups, choice: Choice, few_rows: int) -> None:
         self.groups, self.choice, self.few_rows = groups, choice, few_rows
-        self.known: dict[tuple[str, bool], str] = {}
+        self.known: dict[tuple[str, int | None], str] = {}
 
     def run(self, function: FuncOp) -> None:
         """Give the calls of a function groups with schedules."""
-        for block, few in branches(function.body.block, self.few_rows):
+        for block, rows in bounded(function.body.block):
             for call in calls_in(block):
-                key = (call.callee.root_reference.data, few)
+                key = (call.callee.root_reference.data, rows)
                 if key not in self.known:
-                    self.known[key] = self._scheduled(key[0], few=few)
+                    self.known[key] = self._scheduled(*key)
                 call.callee = SymbolRefAttr(self.known[key])
 
-    def _scheduled(self, name: str, *, few: bool) -> str:
+    def _scheduled(self, name: str, rows: int | None) -> str:
         """Return the name of the group `name` with its schedule, or of a copy that has it."""
-        group = self.groups.by_name[name]
+        group, few = self.groups.by_name[name], rows is not None and rows <= self.few_rows
         if group.anchor.data in _ATTENTION and few and _work(group) != self.few_rows:
             return self.groups.copy(name, (name, "block", self.few_rows), self._small_work)
-        schedule = self.choice.schedule(group, few=few)
+        schedule = self.choice.schedule(group, few=few, rows=rows)
         return name if schedule is None else self.groups.scheduled(name, schedule)
 
     def _small_work(self, group: nn.GroupOp) -> None:

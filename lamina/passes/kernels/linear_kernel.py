@@ -27,6 +27,7 @@ from lamina.passes.kernels.register_tile import RegisterTile
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import STATISTICS, chunk_of, find_statistics, over_row
 from lamina.passes.kernels.subscripts import Span, Subscript
+from lamina.passes.kernels.thread_linear import ThreadLinear
 from lamina.passes.kernels.weights import GROUPS, dequantized_columns, quantized_span
 
 ROWS = quant.ROWS
@@ -87,20 +88,24 @@ def shape_of(op: Product) -> Shape:
 
 def build_linear(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchors are products of one left operand."""
-    return _Builder(Kernel(group, name)).build()
+    kernel = Kernel(group, name)
+    products: list[Product] = [
+        op for op in kernel.ops if isinstance(op, quant.LinearOp | nn.DotGeneralOp)
+    ]
+    shapes = {shape_of(op) for op in products}
+    if len(shapes) != 1 or not all(map(is_linear, products)):
+        raise LoweringError("products in one group are linear and of one shape")
+    (shape,) = shapes
+    if group.schedule is not None and "threads" in group.schedule.values.data:
+        return ThreadLinear(kernel, products, shape.depth).build(shape.rows, shape.tiles)
+    return _Builder(kernel, products, shape).build()
 
 
 class _Builder:
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, products: list[Product], shape: Shape) -> None:
         self.kernel = kernel
         self.tiles, self.emit = kernel.tiles, kernel.emit
-        self.products: list[Product] = [
-            op for op in kernel.ops if isinstance(op, quant.LinearOp | nn.DotGeneralOp)
-        ]
-        shapes = {shape_of(op) for op in self.products}
-        if len(shapes) != 1 or not all(map(is_linear, self.products)):
-            raise LoweringError("products in one group are linear and of one shape")
-        (self.shape,) = shapes
+        self.products, self.shape = products, shape
         self.fit = fit = RegisterTile.of(kernel.group, self.products, self.shape.tiles)
         self.rows, self.count, self.abreast, self.step = fit.rows, fit.count, fit.abreast, fit.step
         # Of a single panel that all rows take in turn, there is nothing ahead.

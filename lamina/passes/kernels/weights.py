@@ -89,7 +89,7 @@ def scale_tile(tiles: Tiles, weight: SSAValue, at: Index, *, ahead: bool) -> SSA
 
 def offset_of(
     tiles: Tiles,
-    op: quant.LinearOp,
+    op: quant.LinearOp | quant.DequantizeOp,
     scale: SSAValue,
     load: Callable[[SSAValue], SSAValue],
 ) -> SSAValue | None:
@@ -107,7 +107,7 @@ def offset_of(
     return emit.fma(shift, scale, offset)
 
 
-def _centred(tiles: Tiles, op: quant.DequantizeOp, quants: SSAValue) -> SSAValue:
+def centred(tiles: Tiles, op: quant.LinearOp | quant.DequantizeOp, quants: SSAValue) -> SSAValue:
     """Return `quant - zero` as f32, of unsigned quants in i8."""
     emit, zero, shape = tiles.emit, op.zero.value.data, tile.shape_of(quants.type)
     if not zero:
@@ -131,7 +131,7 @@ def dequantized_columns(
     shape = (rows.size, size, ROWS)
     block = Span(emit.over(k, BLOCK), 1, inside=True)
     part = emit.over(emit.modulo(k, BLOCK), size)
-    quants = _centred(tiles, op, quant_tile(tiles, op, (rows, block), part, ahead=ahead))
+    quants = centred(tiles, op, quant_tile(tiles, op, (rows, block), part, ahead=ahead))
     columns = emit.reshape(emit.add(tile.TransposeOp(quants, [0, 1, 3, 2])), shape)
     index = (rows, Span(emit.over(k, op.group), 1, inside=True))
     scale = scale_tile(tiles, op.w[1], index, ahead=ahead)
@@ -158,7 +158,7 @@ def _dequantize(tiles: Tiles, op: quant.DequantizeOp, index: Index, _: SSAValue)
     quants = _quants_of_rows(tiles, op, of_tile, block, in_tile)
     groups = columns.size // op.group
     shape = (count, groups, op.group)
-    numbers = emit.reshape(_centred(tiles, op, quants), shape)
+    numbers = emit.reshape(centred(tiles, op, quants), shape)
     group = Span(emit.over(columns.start, op.group), groups, columns.inside)
 
     def per_group(weight: SSAValue) -> SSAValue:

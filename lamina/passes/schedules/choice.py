@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from lamina.dialects import nn
@@ -32,8 +32,12 @@ class Choice:
     given: Mapping[str, Numbers] = field(default_factory=dict[str, Numbers])
     measured: Database = field(default_factory=dict[str, Measured])
 
-    def schedule(self, group: nn.GroupOp, *, few: bool) -> ScheduleAttr | None:
+    def schedule(
+        self, group: nn.GroupOp, *, few: bool, rows: int | None = None
+    ) -> ScheduleAttr | None:
         """Return the schedule of a group of few rows or any, None for one that takes none.
+
+        `rows` are the most that there are, None for any number.
 
         A given one that does not fit raises `TileDoesNotFit`; a measured one is left aside, with
         a warning. Measured ones are marked.
@@ -42,7 +46,7 @@ class Choice:
         found = None if key is None else self._known(group, key)
         if found is not None:
             return found
-        numbers = self.default(group, few=few)
+        numbers = self.default(group, few=few, rows=rows)
         return None if numbers is None else ScheduleAttr.of(**numbers)
 
     def _known(self, group: nn.GroupOp, key: str) -> ScheduleAttr | None:
@@ -60,10 +64,10 @@ class Choice:
             return None
         return ScheduleAttr.of(**numbers, **{TUNED: 1})
 
-    def default(self, group: nn.GroupOp, *, few: bool) -> Numbers | None:
+    def default(self, group: nn.GroupOp, *, few: bool, rows: int | None = None) -> Numbers | None:
         """Return what the cost model gives a group, None for one that takes no schedule."""
         rule = DEFAULTS.get(group.anchor.data)
-        return None if rule is None else rule(self.model, group, few)
+        return None if rule is None else rule(replace(self.model, rows=rows), group, few)
 
 
 def _linear(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:

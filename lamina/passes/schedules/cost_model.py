@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from lamina.passes.schedules.machine import Machine
+from lamina.passes.schedules.shared_linears import BLOCK, SharedLinear, shared_linear
 from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 
 SUMS, WINDOWS = 16, 4
@@ -119,18 +120,26 @@ class Wishes:
 
 @dataclass(frozen=True)
 class CostModel:
-    """The tiles that a machine should be given, but for what is wished for."""
+    """The tiles that a machine should be given, but for what is wished for.
+
+    There are at most `rows` rows, None for any number.
+    """
 
     machine: Machine
     wishes: Wishes = Wishes()
+    rows: int | None = None
 
     @property
     def panel(self) -> int:
         """Registers of a panel's column."""
         return -(-PANEL // self.machine.lanes)
 
-    def linear(self, linear: Linear) -> Tile:
+    def linear(self, linear: Linear) -> Tile | SharedLinear:
         """Return the tile of products with packed weights."""
+        threads, units = self.machine.threads, self.machine.matrix > 0 or not linear.integer
+        if threads > 1 and units and linear.depth and linear.depth % BLOCK == 0:
+            sizes = linear.depth, linear.counts, linear.products
+            return shared_linear(*sizes, self.rows, threads, pages=linear.pages)
         if linear.few:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)

@@ -36,15 +36,20 @@ class Scheduled:
         return {} if schedule is None else {key: schedule.get(key) for key in schedule.values.data}
 
 
-def branches(block: Block, few_rows: int, *, few: bool = False) -> Iterator[tuple[Block, bool]]:
+def branches(block: Block, few_rows: int) -> Iterator[tuple[Block, bool]]:
     """Yield a block and the branches in it; the second says that it runs for few rows alone."""
-    yield block, few
+    for inner, rows in bounded(block):
+        yield inner, rows is not None and rows <= few_rows
+
+
+def bounded(block: Block, rows: int | None = None) -> Iterator[tuple[Block, int | None]]:
+    """Yield a block and the branches in it, with the most rows that each runs for, if any."""
+    yield block, rows
     for op in block.ops:
         if isinstance(op, nn.SwitchOp):
             bounds = (*values(op.bounds), None)
             for bound, branch in zip(bounds, op.branches, strict=True):
-                inner = bound is not None and bound <= few_rows
-                yield from branches(branch.block, few_rows, few=inner)
+                yield from bounded(branch.block, bound)
 
 
 def scheduled_groups(module: ModuleOp, few_rows: int) -> list[Scheduled]:

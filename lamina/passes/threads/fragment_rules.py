@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import Fragments, Layout
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import WARPGROUPS, fragment_sources, fragments_of
+from lamina.passes.choose_layouts import DIRECT, WARPGROUPS, fragment_sources, fragments_of
 from lamina.passes.threads.hazards import LEFT, RIGHT
 from lamina.passes.threads.lowering import Lowering
 from lamina.passes.threads.places import View
@@ -83,7 +83,7 @@ def how_of(low: Lowering, op: tile.DotOp) -> Fragments:
 
 def multiply(low: Lowering, op: tile.DotOp) -> None:
     """Lower a product: store its operands, then let matrix units add fragment after fragment."""
-    if not low.shared.narrow:
+    if not low.shared.narrow or DIRECT in op.attributes:
         a, b = fragment_sources(op, how_of(low, op))
         add_fragments(low, op, low.get(op.a, a), low.get(op.b, b))
         return

@@ -71,13 +71,13 @@ class Hazards:
     def expect(self, loop: scf.ForOp) -> None:
         """Take what a loop's last round may have left, before its first operation.
 
-        A loop that only reads waits for what was stored before it, and in no round.
+        What a loop reads and does not store is waited for once, before it.
         """
         inside = list(loop.body.block.walk())
         stores = [op for op in inside if isinstance(op, tile.StoreOp)]
         names = {self._name(op.x) for op in stores}
         read = {self._name(op.x) for op in inside if isinstance(op, tile.LoadOp)}
-        if not names and not read.isdisjoint(self._stored):
+        if not (read - names).isdisjoint(self._stored):
             self._wait()
         self._met |= {self._name(op.x) for op in stores if not moves_on(op, loop)}
         self._read |= read

@@ -92,7 +92,7 @@ def load(low: Lowering, op: tile.LoadOp) -> None:
     if op in low.copied:
         return
     scalar = not shape_of(op.y.type)
-    layout = EVERYWHERE if scalar else low.layout(op.y)
+    layout = EVERYWHERE if scalar else _in_runs(low, op, low.layout(op.y))
     memory, at, masks = address(low, op, layout)
     mask = low.writer.both(masks)
     low.hazards.load(op.x)
@@ -119,6 +119,7 @@ def store(low: Lowering, op: tile.StoreOp) -> None:
     if not _is_unique(op):
         _store_in_order(low, op)
         return
+    layout = _in_runs(low, op, layout)
     memory, at, masks = address(low, op, layout)
     registers = low.get(op.v, layout)
     low.hazards.store(op.x)
@@ -132,6 +133,14 @@ def run_in(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> int
         return 1
     most = simt.ACCESS_BYTES if low.shared.narrow else 8
     return gcd(run_of(op), View.rows(op.tile_shape).run(layout, low.threads, most))
+
+
+def _in_runs(low: Lowering, op: tile.LoadOp | tile.StoreOp, layout: Layout) -> Layout:
+    """Return a layout with the registers in order, if one instruction then takes more of them."""
+    if run_of(op) == 1:
+        return layout
+    ordered = Layout.of(layout.threads, sorted(layout.registers, key=lambda digit: digit[1]))
+    return ordered if run_in(low, op, ordered) > run_in(low, op, layout) else layout
 
 
 def _is_unique(op: tile.StoreOp) -> bool:

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import FRAGMENTS, WARPGROUPS, is_elementwise
+from lamina.passes.choose_layouts import DIRECT, FRAGMENTS, WARPGROUPS, is_elementwise
 from lamina.passes.threads import box_rules
 from lamina.passes.threads.fragment_rules import Operand, operands_of
 from lamina.passes.threads.lowering import Lowering, again
@@ -65,7 +65,7 @@ def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
     if low.stages < 2 or not low.shared.narrow or len(dots) != 1:
         return None
     (dot,) = dots
-    if dot.parent is not block:
+    if dot.parent is not block or DIRECT in dot.attributes:
         return None
     loads = (dot.a.owner, dot.b.owner)
     left, right = loads

@@ -17,21 +17,32 @@ _ANY = 1 << 30
 
 
 def run_of(op: tile.LoadOp | tile.StoreOp) -> int:
-    """Return how many neighbours along the last dimension one instruction may take; 1 if none.
+    """Return how many neighbours in memory one instruction may take; 1 if none.
 
-    They are inside or outside together, and begin at a multiple of their size.
+    They are inside or outside together, and begin at a multiple of their number. They go on from
+    the last dimension to the one before if the tile has all of it.
     """
     kind = cast("MemRefType[Any]", op.x.type)
     extents, shape = list(kind.get_shape()), op.tile_shape
     bits = int(getattr(kind.element_type, "bitwidth", 64))
-    last = len(extents) - 1
-    plain = isinstance(kind.layout, NoneAttr) and bits >= 8
-    if last < 0 or not plain or op.steps[last] != 1 or shape_of(op.at[last].type):
+    if not extents or not isinstance(kind.layout, NoneAttr) or bits < 8:
         return 1
-    if last not in values(op.in_bounds) or last in op.limits or extents[last] == DYNAMIC_INDEX:
-        return 1
-    rows = extents[last] if last else _ANY
-    return gcd(shape[last], rows, divisor(op.at[last]), 8 * simt.ACCESS_BYTES // bits)
+    whole = 1
+    for d in range(len(extents) - 1, -1, -1):
+        if not _is_plain(op, d, extents[d]):
+            break
+        if shape[d] != extents[d] or divisor(op.at[d]) != _ANY:
+            rows = extents[d] if d else _ANY
+            whole *= gcd(shape[d], rows, divisor(op.at[d]))
+            break
+        whole *= shape[d]
+    return gcd(whole, 8 * simt.ACCESS_BYTES // bits)
+
+
+def _is_plain(op: tile.LoadOp | tile.StoreOp, dim: int, extent: int) -> bool:
+    """Tell whether neighbours in a dimension follow one another, none of them outside."""
+    inside = dim in values(op.in_bounds) and dim not in op.limits and extent != DYNAMIC_INDEX
+    return inside and op.steps[dim] == 1 and not shape_of(op.at[dim].type)
 
 
 def divisor(value: SSAValue) -> int:

@@ -27,6 +27,6 @@ def webgpu_passes(kv: str, fallback: str) -> tuple[ModulePass, ...]:
     """
     check_pages("webgpu", kv)
     # A row of a tile is a register of each thread: columns are cut for blocks as for vectors.
-    schedule = ScheduleGroupsPass(lanes=THREADS, few=THREADS, written=THREADS)
+    schedule = ScheduleGroupsPass(lanes=THREADS, few=THREADS, written=THREADS, threads=THREADS)
     layouts = ChooseLayoutsPass(THREADS)
     return thread_passes(kv, fallback, schedule, layouts, LowerTilesPass(THREADS, SUBGROUP))
