@@ -23,6 +23,7 @@ from lamina.passes.groups import Groups, before_reshapes, is_assumed
 from lamina.passes.hosted_groups import check_fallback, say_hosted
 from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
+from lamina.passes.kernels.general_extents import generalised
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.register_tile import TileDoesNotFit
@@ -36,8 +37,9 @@ from lamina.passes.rewriting import inherit_source
 class LowerGroupsPass(ModulePass):
     """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
 
-    Groups that differ in nothing but the names of their symbols are one kernel.
-    Outputs are arguments after all others. A group that is marked to run on the host, or that no
+    Groups that differ in nothing but the names of their symbols are one kernel; convolutions and
+    pools also where images have other extents, which are arguments. Outputs are arguments after
+    all others. A group that is marked to run on the host, or that no
     builder takes, is run by its NumPy meaning (`plan.host`), with a warning that names it;
     `fallback=error` refuses them all in one sentence. A tile that does not fit is refused.
     """
@@ -61,9 +63,11 @@ class LowerGroupsPass(ModulePass):
         hosted: dict[str, str] = {}
         groups = Groups.of(op).by_name
         for name, group in groups.items():
-            symbols, key = [*group_symbols(group), tile.WORKERS], kernel_key(group)
+            general, values = generalised(group)
+            symbols = [str(values.get(s, s)) for s in group_symbols(general)]
+            key = kernel_key(general)
             if group.host is not None or key not in made:
-                lowered = _lower(group)
+                lowered = _lower(general)
                 if isinstance(lowered, str):
                     hosted[name] = lowered
                     continue
@@ -71,14 +75,14 @@ class LowerGroupsPass(ModulePass):
                 made[key] = name
             group.detach()
             group.erase()
-            kernels[name] = _Kernel(made[key], symbols)
+            kernels[name] = _Kernel(made[key], [*symbols, tile.WORKERS])
         say_hosted(function, groups, hosted, self.fallback)
         _Forward(function, kernels).lower()
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """The kernel of a group, which may be another group's too, and the group's symbols."""
+    """The kernel of a group, which may be another group's too, and what its symbols are."""
 
     name: str
     symbols: list[str]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, bf16, f16, f32, f64, i8, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
@@ -25,9 +25,6 @@ from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Span
 from lamina.passes.kernels.windows import Places, Windows
-
-SHORT = 16
-"""Input channels that are multiplied at once if there are no more."""
 
 LIGHT = (
     nn.AddOp,
@@ -95,7 +92,7 @@ class _Builder:
         self.sums = f32 if self.kind in (f16, bf16) else self.kind
         self.sums = i32 if self.kind == i8 else self.sums
         rows = schedule.get("m", ROWS) if schedule else ROWS
-        self.windows = Windows(kernel, op, rows, self.threads)
+        self.windows = Windows(kernel, op, rows)
         self.columns = self._columns()
 
     def build(self) -> tile.KernelOp:
@@ -111,13 +108,16 @@ class _Builder:
                 [start], lambda at, acc: [self._place(at, acc[0], inside=inside)]
             )
 
+        def border() -> list[SSAValue]:
+            # With what takes work behind it, the kernel would be long: there is little of this.
+            self.step = self.step if self._is_light() else max(1, self.step // 2)
+            return sums(inside=False)
+
         inside: SSAValue | bool = False if self.threads > 1 else self.windows.inside()
         if isinstance(inside, bool):
             (total,) = sums(inside=inside)
         else:
-            (total,) = self.tiles.choose(
-                inside, lambda: sums(inside=True), lambda: sums(inside=False)
-            )
+            (total,) = self.tiles.choose(inside, lambda: sums(inside=True), border)
         self._finish(emit.reshape(total, [shape[0], width]))
         return self.kernel.finish([*self.windows.grid, self.programs])
 
@@ -171,8 +171,8 @@ class _Builder:
         emit, depth = self.emit, self.op.depth
         size = depth.constant
         step = self.step if self._multiplies() else 1
-        if size is not None and size <= SHORT and self._multiplies():
-            step = max(1, size)
+        if size is not None:
+            step = max(1, min(step, size))
 
         def over(low: SSAValue, high: SSAValue, step: int, acc: SSAValue) -> SSAValue:
             def one(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
@@ -255,7 +255,7 @@ class _Builder:
     def _finish(self, total: SSAValue) -> None:
         """Compute what follows, and store it."""
         op, columns, windows = self.op, self.columns.span, self.windows
-        if self.threads > 1 or all(isinstance(each, LIGHT) for each in self._end()):
+        if self.threads > 1 or self._is_light():
             self.tiles.fix(op.y, self._result(total))
             self.kernel.store([windows.span], columns)
             return
@@ -273,8 +273,9 @@ class _Builder:
 
         self.tiles.each(windows.existing(), row)
 
-    def _end(self) -> list[Operation]:
-        return [each for each in self.kernel.ops if each is not self.op]
+    def _is_light(self) -> bool:
+        """Whether all that follows is done in registers."""
+        return all(isinstance(each, LIGHT) for each in self.kernel.ops if each is not self.op)
 
     def _result(self, total: SSAValue) -> SSAValue:
         return self.emit.cast(total, signless(nn.element(self.op.y)))

@@ -52,7 +52,7 @@ class _Builder:
         rows = schedule.get("m", ROWS) if schedule else ROWS
         widest = schedule.get("n", WIDEST) if schedule else WIDEST
         self.threads = threads
-        self.windows = Windows(kernel, op, rows, threads)
+        self.windows = Windows(kernel, op, rows)
         channels = extents(op.x.type)[-1]
         self.width = chunk_of(channels, widest)
         whole = channels.constant is not None and channels.constant % self.width == 0

@@ -64,11 +64,21 @@ def sides_of(op: nn.ConvOp | nn.PoolOp) -> tuple[Side, ...]:
     return tuple(Side(n, m, w, s, low, high, step) for n, m, w, s, (low, high), step in each)
 
 
-def rows_of(extent: Dim, most: int) -> int:
-    """Return how many windows of `extent` a program takes: at most so many, the last one full.
+def along(positions: Sequence[Dim]) -> int:
+    """Return the dimension that a program's windows lie along: the last that has several."""
+    wide = [d for d, n in enumerate(positions) if n != 1]
+    return wide[-1] if wide else len(positions) - 1
 
-    Each tile takes about as much time beside its rows as a row.
+
+def rows_of(positions: Sequence[Dim], most: int, threads: int) -> int:
+    """Return how many windows a program takes: at most so many, the last tile well filled.
+
+    A tile takes about as much time beside its rows as a row. The threads of a block share powers
+    of two.
     """
+    extent = positions[along(positions)]
+    if threads > 1:
+        return chunk_of(extent, most)
     if extent.constant is None:
         return most
     count = max(1, extent.constant)
@@ -78,7 +88,7 @@ def rows_of(extent: Dim, most: int) -> int:
 class Windows:
     """`rows` windows side by side: those of a program, whose coordinates are its first two."""
 
-    def __init__(self, kernel: Kernel, op: nn.ConvOp | nn.PoolOp, most: int, threads: int) -> None:
+    def __init__(self, kernel: Kernel, op: nn.ConvOp | nn.PoolOp, rows: int) -> None:
         self.kernel, self.emit, self.tiles = kernel, kernel.emit, kernel.tiles
         if op.x not in kernel.tiles.memrefs:
             raise LoweringError(f"{op.name} reads what is in memory")
@@ -86,11 +96,8 @@ class Windows:
         self.sides, self.element = sides_of(op), tile.element_of(self.x.type)
         self.ceil = isinstance(op, nn.PoolOp) and op.ceil is not None
         positions = op.positions
-        wide = [d for d, n in enumerate(positions) if n != 1]
-        self.along = wide[-1] if wide else len(positions) - 1
+        self.along, self.rows = along(positions), rows
         extent = self.extent = positions[self.along]
-        # The threads of a block share powers of two.
-        self.rows = rows_of(extent, most) if threads == 1 else chunk_of(extent, most)
         self.whole = extent.constant is not None and extent.constant % self.rows == 0
         self._place(positions)
 

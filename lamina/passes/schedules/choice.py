@@ -17,7 +17,8 @@ from lamina.passes.kernels.column_tiles import tile_counts
 from lamina.passes.kernels.dot_kernel import is_byte_product, most_sums
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 from lamina.passes.kernels.register_tile import RegisterTile, TileDoesNotFit
-from lamina.passes.schedules.cost_model import CostModel, Tile
+from lamina.passes.kernels.windows import rows_of
+from lamina.passes.schedules.cost_model import CostModel
 from lamina.passes.schedules.database import NAMES, Database, Measured, Numbers
 from lamina.passes.schedules.product_class import class_of, dot_of, linear_of
 
@@ -81,17 +82,11 @@ def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
     return {"m": tile.m, "n": tile.n}
 
 
-def _conv(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    (op,) = (op for op in body_ops(group) if isinstance(op, nn.ConvOp))
-    return _window(model, group, few) if op.depthwise else _sized(model, model.conv())
-
-
-def _window(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
-    return _sized(model, model.window())
-
-
-def _sized(model: CostModel, tile: Tile) -> Numbers:
-    sizes, threads = {"m": tile.m, "n": tile.n, "k": tile.k}, model.machine.threads
+def _windows(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
+    (op,) = (op for op in body_ops(group) if isinstance(op, nn.ConvOp | nn.PoolOp))
+    summed, threads = isinstance(op, nn.ConvOp) and not op.depthwise, model.machine.threads
+    tile = model.conv() if summed else model.window()
+    sizes = {"m": rows_of(op.positions, tile.m, threads), "n": tile.n, "k": tile.k}
     return sizes if threads == 1 else {**sizes, "threads": threads}
 
 
@@ -103,10 +98,10 @@ def _contraction(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers | No
 
 DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers | None]]] = {
     "contraction": _contraction,
-    "conv": _conv,
+    "conv": _windows,
     "dot": _dot,
     "linear": _linear,
-    "pool": _window,
+    "pool": _windows,
 }
 """The anchors whose kernels take a schedule, and what the model gives each."""
 

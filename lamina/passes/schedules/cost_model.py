@@ -27,6 +27,9 @@ from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.shared_linears import BLOCK, SharedLinear, shared_linear
 from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 
+ABREAST_WINDOWS = 7
+"""Windows side by side: twice as many gain nothing, and images are often 7, 14, 28, 56 wide."""
+
 SUMS, WINDOWS = 16, 4
 """Sums of a thread in a tile of windows: of products, and where channels are not summed up."""
 
@@ -163,23 +166,25 @@ class CostModel:
     def conv(self) -> Tile:
         """Return the tile of a convolution: windows side by side, and output channels.
 
-        Sums take three quarters of the registers: the inputs are broadcast as they are multiplied,
-        and the weights of one input channel have the rest.
+        Sums, the weights of one input channel and one input at a time must fit into registers.
         """
         if self.machine.threads > 1:
-            columns = PANEL * 2
-            return Tile(self.machine.threads * SUMS // columns, columns, columns, self._step)
-        panels = max(1, self.machine.registers // 8 // self.panel)
-        rows = max(1, self.machine.registers * 3 // 4 // (panels * self.panel))
+            return self._shared_windows(SUMS)
+        panels = max(1, self.machine.registers // PANEL // self.panel)
+        room = (self.machine.registers - 1) // (panels * self.panel) - 1
+        rows = min(ABREAST_WINDOWS, max(1, room))
         return Tile(rows, panels * PANEL, panels * PANEL, self._step)
 
     def window(self) -> Tile:
         """Return the tile of what goes through windows channel by channel."""
         if self.machine.threads > 1:
-            columns = min(PANEL * 2, self.machine.threads)
-            return Tile(self.machine.threads * WINDOWS // columns, columns, columns, 1)
+            return self._shared_windows(WINDOWS)
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
-        return Tile(MOST_ROWS, columns, columns, 1)
+        return Tile(ABREAST_WINDOWS, columns, columns, 1)
+
+    def _shared_windows(self, sums: int) -> Tile:
+        columns = min(PANEL * 2, self.machine.threads)
+        return Tile(self.machine.threads * sums // columns, columns, columns, self._step)
 
     def registers(self, linear: Linear, tile: Tile) -> int:
         """Return how many registers the innermost loop of a tile takes: sums and operands."""
