@@ -49,7 +49,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure, SymbolOpInterface
 
 from lamina.dialects.dims import Dim, parse_dim
-from lamina.dialects.nn_bytes import DecodeOp, EncodeOp
+from lamina.dialects.nn_bytes import BitcastOp, DecodeOp, EncodeOp
 from lamina.dialects.nn_index import (
     GatherElementsOp,
     GatherNdOp,
@@ -1333,6 +1333,7 @@ OPS: list[type[Operation]] = [
     AtanhOp,
     AttentionOp,
     BindOp,
+    BitcastOp,
     BroadcastOp,
     CallOp,
     CastOp,

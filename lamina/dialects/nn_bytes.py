@@ -1,4 +1,4 @@
-"""Operations of `nn` between numbers and the bytes that floats of 8 bits or fewer are stored in."""
+"""Operations of `nn` between numbers and bits: those of small floats, and of other types."""
 
 from __future__ import annotations
 
@@ -54,6 +54,33 @@ class _Coded(IRDLOperation):
 
 def _element(value: SSAValue) -> Attribute:
     return cast("TensorType[Any]", value.type).get_element_type()
+
+
+@irdl_op_definition
+class BitcastOp(IRDLOperation):
+    """The numbers of another type that have the same bits; both types have as many.
+
+    %y = nn.bitcast %x : (tensor<4xf32>) -> tensor<4xi32>
+    """
+
+    name = "nn.bitcast"
+
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(Pure(), Elementwise())
+    assembly_format = f"$x {FUNCTIONAL}"
+
+    def __init__(self, x: SSAValue, to: Attribute) -> None:
+        super().__init__(operands=[x], result_types=[tensor(to, extents(x.type))])
+
+    def verify_(self) -> None:
+        """Check shapes and widths."""
+        require(extents(self.x.type) == extents(self.y.type), "a bitcast keeps its shape")
+        widths = {cast("Any", _element(value)).bitwidth for value in (self.x, self.y)}
+        require(len(widths) == 1, f"a bitcast of {self.x.type} to {self.y.type}")
+        require(1 not in widths, "a bitcast is of whole bytes")
 
 
 @irdl_op_definition

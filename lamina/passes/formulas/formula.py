@@ -78,7 +78,7 @@ class Formula:
         """Return the largest integer that is not above `x`."""
         return self._float(math.FloorOp, x)
 
-    def copysign(self, x: SSAValue, sign: SSAValue) -> SSAValue:
+    def copysign(self, x: Term, sign: SSAValue) -> SSAValue:
         """Return `|x|` with the sign of `sign`."""
         return self._float(math.CopySignOp, x, sign)
 
@@ -151,7 +151,11 @@ class Formula:
         """Return bitwise `a xor b`."""
         return self._integer(arith.XOrIOp, a, b)
 
-    def left(self, bits: SSAValue, count: int) -> SSAValue:
+    def rest_of(self, a: Term, b: Term) -> SSAValue:
+        """Return `a mod b` of unsigned integers."""
+        return self._integer(arith.RemUIOp, a, b)
+
+    def left(self, bits: SSAValue, count: Term) -> SSAValue:
         """Return bits shifted left."""
         return self._integer(arith.ShLIOp, bits, count)
 

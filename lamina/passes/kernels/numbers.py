@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, i32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
-from lamina.dialects.tensors import is_unsigned
+from lamina.dialects.tensors import is_unsigned, signless
 from lamina.errors import LoweringError
-from lamina.passes.formulas import byte_floats
+from lamina.passes.formulas import byte_floats, remainders
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels.emit import Emit
@@ -49,9 +49,9 @@ def _power(tiles: Tiles, op: nn.PowOp, index: Index, _: SSAValue) -> SSAValue:
 @rule(nn.ModOp)
 def _remainder(tiles: Tiles, op: nn.ModOp, index: Index, _: SSAValue) -> SSAValue:
     emit, element = tiles.emit, nn.element(op.a)
-    if isinstance(element, AnyFloat):
-        raise LoweringError(f"{op.name} of {element} has no tile rule")
     a, b = tiles.tile_of(op.a, index), tiles.tile_of(op.b, index)
+    if isinstance(element, AnyFloat):
+        return _float_remainder(tiles, op, a, b)
     rest = emit.binary(on(arith.RemSIOp, element), a, b)
     if op.floor is None or is_unsigned(element):
         return rest
@@ -59,6 +59,23 @@ def _remainder(tiles: Tiles, op: nn.ModOp, index: Index, _: SSAValue) -> SSAValu
     apart = _is(emit, "lt", emit.binary(arith.XOrIOp, rest, b), zero)
     apart = emit.binary(arith.AndIOp, apart, _is(emit, "ne", rest, zero))
     return emit.add(tile.SelectOp(apart, emit.binary(arith.AddiOp, rest, b), rest))
+
+
+def _float_remainder(tiles: Tiles, op: nn.ModOp, a: SSAValue, b: SSAValue) -> SSAValue:
+    emit, element = tiles.emit, nn.element(op.a)
+    if element == f64:
+        raise LoweringError(f"{op.name} of f64 has no formula")
+    f, x, y = _formula(tiles, a), emit.cast(a, f32), emit.cast(b, f32)
+    divisor = remainders.Parts.of(f, y)
+
+    def step(_: SSAValue, rest: SSAValue, left: SSAValue) -> Sequence[SSAValue]:
+        return remainders.shift(f, rest, left, divisor)
+
+    start = remainders.begin(f, remainders.Parts.of(f, x), divisor)
+    count, by = emit.index(remainders.STEPS), emit.index(1)
+    rest = tiles.loop(emit.index(0), count, by, start, step)[0]
+    finish = remainders.fmod if op.floor is None else remainders.floor_mod
+    return emit.cast(finish(f, rest, x, y), element)
 
 
 @rule(nn.SignOp)
@@ -71,6 +88,14 @@ def _sign(tiles: Tiles, op: nn.SignOp, index: Index, _: SSAValue) -> SSAValue:
     y = emit.add(tile.SelectOp(_is(emit, "eq", x, zero), zero, x))
     y = emit.add(tile.SelectOp(_is(emit, "gt", x, zero), _full(emit, 1, x), y))
     return emit.add(tile.SelectOp(_is(emit, "lt", x, zero), _full(emit, -1, x), y))
+
+
+@rule(nn.BitcastOp)
+def _bitcast(tiles: Tiles, op: nn.BitcastOp, index: Index, _: SSAValue) -> SSAValue:
+    x, to = tiles.tile_of(op.x, index), signless(nn.element(op.y))
+    if tile.element_of(x.type) == to:
+        return x
+    return tiles.emit.add(arith.BitcastOp(x, tile.vector(to, tile.shape_of(x.type))))
 
 
 @rule(nn.DecodeOp)

@@ -1,4 +1,4 @@
-"""What the operations of `nn` compute between numbers and the codes of small floats."""
+"""What the operations of `nn` compute between numbers and bits."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
 """How ml_dtypes calls each format."""
 
 
+def _bitcast(run: Interpreter, op: nn.BitcastOp, args: Args) -> tuple[Any]:
+    return (np.asarray(args[0], order="C").view(dtype_of(op.y.type)),)
+
+
 def _decode(run: Interpreter, op: nn.DecodeOp, args: Args) -> tuple[Any]:
     codes = args[0] & np.uint8((2 << op.code.width) - 1)
     return (codes.view(DTYPES[op.format.data]).astype(np.float32).astype(dtype_of(op.y.type)),)
@@ -38,4 +42,8 @@ def _encode(run: Interpreter, op: nn.EncodeOp, args: Args) -> tuple[Any]:
     return (np.where(np.isnan(x), np.uint8(op.code.missing), codes),)
 
 
-MEANINGS: dict[type[Operation], Meaning] = {nn.DecodeOp: _decode, nn.EncodeOp: _encode}
+MEANINGS: dict[type[Operation], Meaning] = {
+    nn.BitcastOp: _bitcast,
+    nn.DecodeOp: _decode,
+    nn.EncodeOp: _encode,
+}

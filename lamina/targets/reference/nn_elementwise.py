@@ -51,7 +51,8 @@ def _mod(run: Interpreter, op: nn.ModOp, args: Args) -> tuple[Any]:
     rest = (np.fmod if is_float(a.dtype) else numerics.remainder)(a, b)
     if op.floor is None:
         return (rest,)
-    return (numerics.choose((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest),)
+    whole = numerics.choose((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
+    return (np.copysign(whole, b) if is_float(a.dtype) else whole,)
 
 
 def _sign(x: Any) -> Any:

@@ -85,6 +85,7 @@ def cases() -> Iterator[Case]:
         yield Case(f"casts-{kind}", partial(_casts, kind))
     yield Case("casts-unsigned", _unsigned_casts)
     yield Case("codes", _codes)
+    yield Case("bits", _bits)
 
 
 def _functions(kind: Attribute, sheet: Sheet) -> None:
@@ -108,6 +109,7 @@ def _floats(kind: Attribute, sheet: Sheet) -> None:
         _exact(sheet, unary(a))
     for binary in ARITHMETIC:
         _exact(sheet, binary(a, b))
+    sheet.compute("mod_floor", nn.ModOp(a, b, floor=True), rtol=0.0)
     sheet.compute("pow", nn.PowOp(a, b), atol=0.0)
     _compared(sheet, a, b)
 
@@ -168,6 +170,15 @@ def _unsigned_casts(sheet: Sheet) -> None:
         for to in (*UNSIGNED, f32, f16, i32, i64):
             if to != kind and (kind in UNSIGNED or to in UNSIGNED):
                 sheet.compute(f"{kind}_to_{to}", nn.CastOp(x, to), rtol=0.0)
+
+
+def _bits(sheet: Sheet) -> None:
+    for kinds in ((f32, i32, ui32), (f16, ui16), (bf16, i16), (f64, i64, ui64), (i8, ui8)):
+        x = sheet.given(f"x_{kinds[0]}", kinds[0], ["N"], edges)
+        y = sheet.given(f"x_{kinds[-1]}", kinds[-1], ["N"], normal)
+        for to in kinds[1:]:
+            sheet.compute(f"{kinds[0]}_as_{to}", nn.BitcastOp(x, to))
+        sheet.compute(f"{kinds[-1]}_as_{kinds[0]}", nn.BitcastOp(y, kinds[0]), rtol=0.0)
 
 
 def _codes(sheet: Sheet) -> None:
