@@ -24,7 +24,8 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from lamina.compiler import compile as compile_model
 from lamina.errors import LaminaError
 from lamina.frontend.onnx.frontend import model_of
-from lamina.frontend.onnx.model_file import open_onnx
+from lamina.frontend.onnx.kinds import FLOAT, KINDS, Kind
+from lamina.frontend.onnx.model_file import loaded_form, open_onnx, stored_form
 from lamina.targets.base import Executable
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ COUNTS: Final[Counter[str]] = Counter()
 class LaminaRep(BackendRep):
     """A compiled model."""
 
-    def __init__(self, executable: Executable, names: Sequence[str]) -> None:
-        """Take what runs, and the names of its outputs in order."""
-        self.executable, self._names = executable, names
+    def __init__(self, executable: Executable, outputs: Mapping[str, Kind]) -> None:
+        """Take what runs, and its outputs in order with the kinds of their elements."""
+        self.executable, self._outputs = executable, outputs
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run once, with inputs in order or by name; return the outputs in order."""
@@ -53,8 +54,9 @@ class LaminaRep(BackendRep):
             given = list(cast("Sequence[Any]", inputs))
         else:
             given = [inputs]
-        found = self.executable(*(np.asarray(x, order="C") for x in given))
-        return tuple(found[name] for name in self._names)
+        arrays = (stored_form(np.asarray(x, order="C")) for x in given)
+        found = self.executable(*arrays)
+        return tuple(loaded_form(found[name], kind) for name, kind in self._outputs.items())
 
 
 class LaminaBackend(Backend):
@@ -82,7 +84,9 @@ class LaminaBackend(Backend):
             raise
         hosted = any("by its NumPy meaning" in str(each.message) for each in said)
         COUNTS["by meaning" if hosted else "compiled"] += 1
-        return LaminaRep(executable, [value.name for value in model.graph.output])
+        outputs = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
+        kinds = {name: KINDS.get(number, FLOAT) for name, number in outputs.items()}
+        return LaminaRep(executable, kinds)
 
     @classmethod
     def run_model(

@@ -19,9 +19,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import tensor, ui8
-from lamina.errors import FormatError
+from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.graph import Graph
-from lamina.frontend.onnx.kinds import BOOL, INT32, INT64, KINDS, Kind
+from lamina.frontend.onnx.kinds import BOOL, BY_NAME, FLOAT, INT32, INT64, KINDS, Kind
 from lamina.frontend.onnx.values import Array, Known, Stored, Tensor
 
 Binary = Callable[[SSAValue, SSAValue], Operation]
@@ -48,6 +48,9 @@ class Emit:
         kind, array = value.kind, value.array
         if not value.is_plain:
             return self._extents(value)
+        if kind.code is not None:
+            codes = Known(array.view(np.uint8), BY_NAME["uint8"], value.weight)
+            return Tensor(self._known(codes).value, kind)
         flat = array.ravel()
         numbers = flat.astype(np.float64).tolist() if kind.is_float else flat.tolist()
         if numbers and all(_same(each, numbers[0]) for each in numbers):
@@ -143,15 +146,39 @@ class Emit:
         mask, a, b = self.broadcast(mask, a, b)
         return self.add(nn.SelectOp(mask.value, a.value, b.value), a.kind)
 
-    def cast(self, x: Tensor, kind: Kind) -> Tensor:
-        """Return the elements as those of another type: booleans are whether they are not 0."""
+    def cast(self, x: Tensor, kind: Kind, *, saturate: bool = True) -> Tensor:
+        """Return the elements as those of another type: booleans are whether they are not 0.
+
+        Integers of less than a byte are the lowest bits. With `saturate`, floats of a byte or less
+        end at the largest number.
+        """
         if x.kind == kind:
             return x
+        for each in (x.kind, kind):
+            if each.is_float and each.element is None and each.code is None:
+                raise UnsupportedError(f"{self.where}: elements of {each.name} are not supported")
+        if x.kind.code is not None:
+            return self.cast(self.add(nn.DecodeOp(x.value, x.kind.code), FLOAT), kind)
+        if kind.code is not None:
+            number = self.cast(x, FLOAT)
+            return self.add(nn.EncodeOp(number.value, kind.code, saturate=saturate), kind)
+        return self._whole_cast(x, kind)
+
+    def _whole_cast(self, x: Tensor, kind: Kind) -> Tensor:
+        if kind.is_integer and kind.bits < 8:
+            return self._lowest_bits(self._whole_cast(x, INT32), kind)
         if kind == BOOL:
             return self.compare("ne", x, self.like(0, x))
         if element_of(kind) == element_of(x.kind):
             return Tensor(x.value, kind)
         return self.add(nn.CastOp(x.value, element_of(kind)), kind)
+
+    def _lowest_bits(self, x: Tensor, kind: Kind) -> Tensor:
+        low = self.scaled(nn.AndOp, x, (1 << kind.bits) - 1)
+        if not kind.is_unsigned:
+            sign = 1 << (kind.bits - 1)
+            low = self.scaled(nn.SubOp, self.scaled(nn.XorOp, low, sign), sign)
+        return self.add(nn.CastOp(low.value, element_of(kind)), kind)
 
     # Shapes
 

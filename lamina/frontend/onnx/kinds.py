@@ -42,6 +42,19 @@ class Kind:
         """Whether it has whole numbers from 0 on."""
         return self.name.startswith("uint")
 
+    @property
+    def code(self) -> str | None:
+        """The name of its codes in `nn.encode`; None unless it is a float of a byte or less."""
+        return _CODES.get(self.name)
+
+
+_CODES: Final = {
+    "float4e2m1": "f4e2m1fn",
+    "float8e4m3fn": "f8e4m3fn",
+    "float8e4m3fnuz": "f8e4m3fnuz",
+    "float8e5m2": "f8e5m2",
+    "float8e5m2fnuz": "f8e5m2fnuz",
+}
 
 _ROWS: Final[tuple[tuple[int, str, str, Attribute | None, Any, int], ...]] = (
     (1, "float", "f32", f32, np.float32, 32),

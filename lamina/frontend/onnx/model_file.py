@@ -105,6 +105,14 @@ def _opsets(proto: ModelProto, where: str) -> dict[str, int]:
             f"{where}: operator set {opsets['']} is not supported: convert the model to "
             f"{_OLDEST} or newer"
         )
+    from onnx import defs
+
+    newest = int(defs.onnx_opset_version())
+    if opsets.get("", 0) > newest:
+        raise UnsupportedError(
+            f"{where}: operator set {opsets['']} is not supported: the newest that this package "
+            f"onnx knows is {newest}"
+        )
     return opsets
 
 
@@ -145,7 +153,7 @@ class _Collected:
         dtype = kind.stored or kind_of_array(array).stored
         self.weights.append(Weight(own, dtype, array.shape, array, source))
         if array.size <= MOST_READ:
-            return Known(array if kind.stored else array.astype(kind.dtype), kind, own)
+            return Known(array if kind.stored else loaded_form(array, kind), kind, own)
         return Stored(own, array.shape, kind)
 
 
@@ -157,6 +165,13 @@ def stored_form(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if name in ("uint4", "uint2"):
         return array.astype(np.uint8)
     return array.view(np.uint8) if name.startswith(("float8", "float4")) else array.view()
+
+
+def loaded_form(array: npt.NDArray[Any], kind: Kind) -> npt.NDArray[Any]:
+    """Return elements that are stored a byte each as elements of their kind."""
+    if kind.stored:
+        return array
+    return array.view(kind.dtype) if kind.is_float else array.astype(kind.dtype)
 
 
 def _constants(node: NodeProto) -> Iterator[tuple[str, TensorProto]]:

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn
-from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, Kind
+from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
@@ -214,13 +214,10 @@ def clip(node: Node) -> Tensor:
 def cast(node: Node) -> Tensor:
     """Elements of another type."""
     kind = node.get_kind("to") if node.op == "Cast" else node.value(1).kind
-    return _cast(node, node.x(), kind)
-
-
-def _cast(node: Node, x: Tensor, kind: Kind) -> Tensor:
-    if kind.element is None or x.kind.element is None:
+    x = node.x()
+    if kind.bits == 0:
         raise node.refuse(f"a cast from {x.kind.name} to {kind.name}")
-    return node.cast(x, kind)
+    return node.cast(x, kind, saturate=bool(node.get_int("saturate", 1)))
 
 
 @converts("IsNaN")

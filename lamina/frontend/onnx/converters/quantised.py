@@ -20,13 +20,12 @@ def quantize_linear(node: Node) -> Tensor:
     """`saturate(round(x / scale) + zero)`: by one scale, one for an index of an axis, or blocks."""
     x = node.x(0)
     kind = node.value(2).kind if node.has(2) else node.get_kind("output_dtype", UINT8.number)
-    if kind.is_float and not node.get_int("saturate", 1):
-        raise node.refuse("saturate = 0")
     precision = node.get_int("precision", 0)
     scale = _spread(node, node.x(1), x)
     scale = node.cast(scale, KINDS[precision]) if precision in KINDS else scale
     zero = _spread(node, node.x(2), x) if node.has(2) else None
-    return quantised(node, x, scale, zero, kind)
+    saturate = bool(node.get_int("saturate", 1))
+    return quantised(node, x, scale, zero, kind, saturate=saturate)
 
 
 @converts("DequantizeLinear")
@@ -67,13 +66,23 @@ def repeated(node: Node, s: Tensor, axis: int, block: int, count: Dim) -> Tensor
     return node.part(flat, axis, 0, count)
 
 
-def quantised(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None, kind: Kind) -> Tensor:
+def quantised(
+    node: Node,
+    x: Tensor,
+    scale: Tensor,
+    zero: Tensor | None,
+    kind: Kind,
+    *,
+    saturate: bool = True,
+) -> Tensor:
     """Return x divided by `scale` in the type of that, as elements of `kind`."""
     q = node.binary(nn.DivOp, node.cast(x, scale.kind), scale)
-    return rounded(node, node.cast(q, FLOAT), zero, kind)
+    return rounded(node, node.cast(q, FLOAT), zero, kind, saturate=saturate)
 
 
-def rounded(node: Node, q: Tensor, zero: Tensor | None, kind: Kind) -> Tensor:
+def rounded(
+    node: Node, q: Tensor, zero: Tensor | None, kind: Kind, *, saturate: bool = True
+) -> Tensor:
     """Return f32 numbers plus `zero` as elements of `kind`: halves to even, saturated."""
     if not kind.is_float:
         q = node.unary(nn.RoundOp, q)
@@ -83,7 +92,9 @@ def rounded(node: Node, q: Tensor, zero: Tensor | None, kind: Kind) -> Tensor:
         low = 0 if kind.is_unsigned else -(1 << kind.bits - 1)
         q = node.scaled(nn.MaxOp, q, low)
         q = node.scaled(nn.MinOp, q, low + (1 << kind.bits) - 1)
-    return node.cast(q, kind)
+        stored = UINT8 if kind.is_unsigned else BY_NAME["int8"]
+        return Tensor(node.cast(q, stored).value, kind)
+    return node.cast(q, kind, saturate=saturate)
 
 
 def dequantised(node: Node, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
