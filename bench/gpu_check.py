@@ -53,7 +53,7 @@ STAGES: Mapping[str, Stage] = {
     "zoo": Stage("gpu_kernels", "zoo", 60),
     "kernels": Stage("gpu_kernels", "kernels", 90),
     "products": Stage("gpu_rates", "products", 60),
-    "attention": Stage("gpu_rates", "attend", 45),
+    "attention": Stage("gpu_attention", "attend", 45),
     "rows": Stage("gpu_rates", "on_rows", 45),
     "large": Stage("gpu_models", "large", 120),
     "file": Stage("gpu_models", "from_file", 90),

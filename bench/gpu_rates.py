@@ -1,4 +1,4 @@
-"""Products, attention and operations on rows on a CUDA device, beside torch and its limits."""
+"""Products and operations on rows on a CUDA device, beside torch and its limits."""
 
 from collections.abc import Callable
 from itertools import product as product_of
@@ -6,11 +6,10 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import attention
 import ml_dtypes
 import numpy as np
 import rows as row_ops
-from gpu_device import LEAST, Array, ResidentStep
+from gpu_device import LEAST, ResidentStep
 from gpu_setting import Record, Records, Setting, difference
 from xdsl.dialects.builtin import ModuleOp, bf16, f16, f32, i8
 from xdsl.ir import Attribute
@@ -20,8 +19,6 @@ from lamina.dialects import nn
 from lamina.errors import InputError, LoweringError
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import Weight, Weights
-from lamina.runtime.batch import Batch, Part
-from lamina.runtime.pools import allocate_pools
 from lamina.targets.cuda.executable import CudaExecutable
 
 TF32 = "tf32"
@@ -48,7 +45,6 @@ BARS = {
 """What share of torch's rate a product should have at least, by element type and architecture."""
 
 SIDE, CHECKED = 4096, 8
-LENGTH = 2048
 ROWS, WIDTH, HEAD = 16384, 4096, 128
 
 
@@ -148,55 +144,6 @@ def _torch_product(torch: Any, kind: str, side: int) -> float:
         for _ in range(2)
     )
     return torch_seconds(torch, lambda: x @ w)
-
-
-def attend(setting: Setting) -> Records:
-    """Attend a prompt to itself over pages, as decoders do."""
-    torch = torch_module()
-    for heads in setting.each(attention.SHAPES[: setting.size(4, 1)]):
-        length = setting.size(LENGTH, attention.PAGE)
-        executable = compiled(setting, attention.paged(heads), Weights(()), "sm_80")
-        pages = length // attention.PAGE
-        inputs = _ragged(heads, length, executable.signature.attributes["block"])
-        pools = allocate_pools(executable.signature.states, pages)
-        step = ResidentStep(executable, {**inputs, **pools})
-        seconds = setting.clock.seconds(step.give)
-        off = difference(step.outputs()["y"][-1], _last_row(heads, inputs))
-        work = 2 * 2 * heads.count * heads.size * length * (length + 1) / 2
-        theirs = _torch_attention(torch, heads, length) if torch else None
-        yield {
-            "name": f"{heads.name}, {length} tokens",
-            "ok": off <= 1e-4,
-            "worst": off,
-            "tera_per_s": work / seconds / 1e12,
-            "of_torch": theirs and theirs / seconds,
-        }
-
-
-def _ragged(heads: attention.Heads, length: int, block: int) -> dict[str, Array]:
-    pages = np.arange(length // attention.PAGE, dtype=np.int32)
-    batch = Batch(block).fill([Part(range(length), 0, pages)])
-    rng = np.random.default_rng(1)
-    shape = (length, heads.shared, heads.size)
-    found: dict[str, Array] = {name: rng.standard_normal(shape, np.float32) for name in "kv"}
-    grouped = (length, heads.shared, heads.count // heads.shared, heads.size)
-    found["q"] = rng.standard_normal(grouped, np.float32)
-    return found | {role: batch[role] for role in ("positions", "query_start", "table", "work")}
-
-
-def _last_row(heads: attention.Heads, inputs: dict[str, Array]) -> Array:
-    """Return what the last token sees: [shared, count / shared, size]."""
-    q, k, v = (inputs[name].astype(np.float64) for name in "qkv")
-    scores = np.einsum("hgd,thd->hgt", q[-1], k) / np.sqrt(heads.size)
-    p = np.exp(scores - scores.max(-1, keepdims=True))
-    return np.einsum("hgt,thd->hgd", p / p.sum(-1, keepdims=True), v)
-
-
-def _torch_attention(torch: Any, heads: attention.Heads, length: int) -> float:
-    shape = (1, heads.count, length, heads.size)
-    q, k, v = (torch.randn(shape, device="cuda") for _ in range(3))
-    attend_to = torch.nn.functional.scaled_dot_product_attention
-    return torch_seconds(torch, lambda: attend_to(q, k, v, is_causal=True))
 
 
 def on_rows(setting: Setting) -> Records:
