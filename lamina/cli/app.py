@@ -12,6 +12,7 @@ import typer
 
 import lamina
 from lamina.cli.bench import bench
+from lamina.cli.check import check
 from lamina.cli.compile import compile
 from lamina.cli.fetch import fetch
 from lamina.cli.generate import generate
@@ -31,6 +32,7 @@ COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     generate,
     run,
     compile,
+    check,
     inspect,
     bench,
     tune,

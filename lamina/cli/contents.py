@@ -24,6 +24,7 @@ def contents(model: "Model", each_weight: bool) -> dict[str, Any]:
         "format": model.format or "mlir",
         "bytes": source.stat().st_size if source and source.is_file() else model.weights.nbytes,
         "config": _config(model.config) if model.config else {},
+        **({"file": dict(model.facts)} if model.facts else {}),
         "tokenizer": _tokenizer(model.tokenizer) if model.tokenizer else {},
         "weights": _weights(model, each_weight),
         "signature": _signature(model),
@@ -40,6 +41,9 @@ def print_contents(facts: dict[str, Any]) -> None:
     if facts["config"]:
         print()
         emit_table(("setting", "value"), facts["config"].items())
+    if "file" in facts:
+        print()
+        emit_table(("file", "value"), facts["file"].items())
     if facts["tokenizer"]:
         print()
         emit_table(("tokenizer", "value"), _shown_tokenizer(facts["tokenizer"]).items())

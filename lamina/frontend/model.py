@@ -184,7 +184,8 @@ class Model:
 
     `graph` is the module, or makes it when it is first asked for. `tokenizer` and `config` are
     None where the file has none; `source` and `format` say where the model was read from, if from
-    anywhere. `stamp` tells the file's graph from every other, where its header does not.
+    anywhere. `stamp` tells the file's graph from every other, where its header does not; `facts`
+    are what the file says besides, for people to read.
     """
 
     graph: "ModuleOp | Callable[[], ModuleOp]"
@@ -194,6 +195,7 @@ class Model:
     source: Path | None = None
     format: str = ""
     stamp: bytes = field(default=b"", repr=False)
+    facts: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
 
     @cached_property
     def module(self) -> "ModuleOp":

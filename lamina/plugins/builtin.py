@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.onnx.registry import Table
     from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
@@ -148,6 +149,12 @@ def register_targets() -> Mapping[str, Callable[[], type[Target]]]:
 def register_frontends() -> Mapping[str, Callable[[], Any]]:
     """The readers of model files."""
     return {**{name: _frontend(where) for name, where in FRONTENDS.items()}, "onnx": _onnx}
+
+
+@hookimpl
+def register_operators() -> Mapping[str, Callable[[], Table]]:
+    """The operators of ONNX, and of com.microsoft."""
+    return {"onnx": lazy("lamina.frontend.onnx.registry:CONVERTERS")}
 
 
 @hookimpl

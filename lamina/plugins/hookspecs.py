@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.onnx.registry import Table
     from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
@@ -80,4 +81,10 @@ def register_settings() -> Mapping[str, SettingsReader]:
 @hookspec
 def register_converters() -> Mapping[str, Callable[[], Any]]:
     """Return by architecture name what turns a checkpoint of it into a module."""
+    return {}
+
+
+@hookspec
+def register_operators() -> Mapping[str, Callable[[], Table]]:
+    """Return by any name a table of what turns nodes of ONNX graphs into operations."""
     return {}

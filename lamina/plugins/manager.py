@@ -16,6 +16,7 @@ import pluggy
 import lamina
 from lamina import knobs
 from lamina.errors import InputError, LaminaError
+from lamina.frontend.onnx.known import KNOWN as OPERATORS
 from lamina.passes.known import KNOWN as PASSES
 from lamina.plugins import builtin, hookspecs
 from lamina.targets.known import KNOWN
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from xdsl.passes import ModulePass
     from xdsl.pattern_rewriter import RewritePattern
 
+    from lamina.frontend.onnx.registry import Table
     from lamina.frontend.settings import SettingsReader
     from lamina.targets.base import Target
 
@@ -186,6 +188,13 @@ def converters() -> dict[str, Callable[[], Any]]:
     return {name: offer.value for name, offer in offers("register_converters").items()}
 
 
+@cache
+def operators() -> list[Table]:
+    """Return the tables of converters of ONNX operators, those of plugins before the box's."""
+    found = offers("register_operators").values()
+    return [o.value() for o in sorted(found, key=lambda offer: offer.owner == BUILTIN)]
+
+
 def target(name: str) -> type[Target]:
     """Import one target; `InputError` lists the known ones if `name` is not among them."""
     known = targets()
@@ -238,4 +247,5 @@ def unknown(kind: str, name: str, known: Mapping[str, Any]) -> str:
 
 
 KNOWN.meanings, KNOWN.context = meanings, context
+OPERATORS.tables = operators
 PASSES.decompositions, PASSES.tile_rules, PASSES.insertions = decompositions, tile_rules, insertions
