@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i8,
     i32,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import tile
@@ -49,6 +49,9 @@ WARPGROUPS = "tile.warpgroups"
 DIRECT = "tile.direct"
 """Marks one whose operands threads load by themselves, each what it multiplies."""
 
+
+STAGED = "tile.staged"
+"""Marks one of which threads make their own parts, with both operands in shared memory."""
 
 _UNIT_FLOATS = (f16, bf16, f32)
 
@@ -91,7 +94,7 @@ class ChooseLayoutsPass(ModulePass):
         for kernel in op.walk():
             if isinstance(kernel, tile.KernelOp):
                 check_tiles(kernel)
-                _Chooser(self, block_threads(kernel, self.threads)).kernel(kernel)
+                _Chooser(self, kernel).annotate()
 
 
 def block_threads(kernel: tile.KernelOp, usual: int) -> int:
@@ -102,14 +105,16 @@ def block_threads(kernel: tile.KernelOp, usual: int) -> int:
 class _Chooser:
     """What is settled so far, and what users of values would like."""
 
-    def __init__(self, options: ChooseLayoutsPass, threads: int) -> None:
+    def __init__(self, options: ChooseLayoutsPass, kernel: tile.KernelOp) -> None:
         self._options = options
-        self._threads = threads
+        self._kernel = kernel
+        self._threads = block_threads(kernel, options.threads)
         self._fixed: dict[SSAValue, Layout] = {}
         self._wanted: dict[SSAValue, Layout] = {}
 
-    def kernel(self, kernel: tile.KernelOp) -> None:
+    def annotate(self) -> None:
         """Annotate every operation that gives a vector."""
+        kernel = self._kernel
         self._settle(kernel.body.block)
         self._ask(kernel.body.block)
         for op in kernel.body.walk():
@@ -163,6 +168,8 @@ class _Chooser:
         found = fragments_of(op, self._threads) if taken else None
         usual = blocked(shape_of(op.acc.type), self._threads)
         layout = found.sums() if found else self._fixed.get(op.y, usual)
+        if not found and copies_rounds(self._kernel) and _is_matrix_product(op, kind):
+            op.attributes[STAGED] = UnitAttr()
         if self._fixed.setdefault(op.acc, layout) == layout and found:
             op.attributes[FRAGMENTS] = IntegerAttr(self._threads, 64)
         self._fixed.setdefault(op.y, self._fixed[op.acc])
@@ -226,6 +233,17 @@ class _Chooser:
         found = self._wanted
         self._fixed, self._wanted = before
         self._wanted |= {y: found[arg] for y, arg in carried.items() if arg in found}
+
+
+def copies_rounds(kernel: tile.KernelOp) -> bool:
+    """Tell whether a kernel's schedule has rounds of operands copied ahead."""
+    return kernel.schedule is not None and "stages" in kernel.schedule.values.data
+
+
+def _is_matrix_product(op: tile.DotOp, kind: Attribute) -> bool:
+    shapes = (shape_of(op.a.type), shape_of(op.b.type))
+    two = all(len(shape) == 2 for shape in shapes) and len(tile.pairs(op.contract)) == 1
+    return two and kind == f32 and op.batch is None
 
 
 def is_elementwise(op: Operation) -> bool:
@@ -322,8 +340,9 @@ def _load(op: tile.LoadOp | tile.StoreOp, layout_of: LayoutOf) -> Wishes:
 
 def _dot(op: tile.DotOp, layout_of: LayoutOf) -> Wishes:
     layout = layout_of(op.y)
-    if FRAGMENTS in op.attributes and DIRECT not in op.attributes:
-        # What fragments are made of is loaded side by side, and comes to its threads from there.
+    shared = FRAGMENTS in op.attributes or STAGED in op.attributes
+    if shared and DIRECT not in op.attributes:
+        # What comes through shared memory is loaded side by side.
         return [(op.acc, layout)]
     return [*zip((op.a, op.b), dot_sources(op, layout), strict=True), (op.acc, layout)]
 

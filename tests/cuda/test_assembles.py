@@ -169,6 +169,20 @@ def test_floats_are_multiplied_by_matrix_units_where_a_target_is_told_to(arch, s
     assert "HMMA" not in sass(linked(to_ptx([exact.text], arch), arch))
 
 
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_120"])
+def test_a_large_product_of_floats_is_copied_ahead_and_multiplied_in_registers(arch, turned, sass):
+    (code,) = codes_of(ragged_product("f32", (4096,) * 3, arch, turned=turned))
+    cubin = linked(to_ptx([code.text], arch), arch)
+    ((name, used),) = cubin.usage.items()
+    print(f"f32 4096^3, {arch}, {name}: {dict(used)}, {code.shared_bytes} bytes shared")
+    assert used["spilled_bytes"] == used["stack_bytes"] == 0
+    text = sass(cubin)
+    assert text.count("FFMA") >= 256
+    assert "LDGSTS.E.BYPASS.128" in text
+    assert "LDS.128" in text
+
+
 RAGGED = ((4095, 4096, 4096), (4096, 4095, 4096), (4096, 4096, 4095), (1000,) * 3, (77, 33, 65))
 
 

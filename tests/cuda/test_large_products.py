@@ -42,8 +42,8 @@ func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}
 
 
 @cache
-def executable(kind: str, way: str, arch: str) -> Executable:
-    target = FakeCudaTarget(arch, tf32=True, driver=FakeDriver([Specification(DEVICES[arch])]))
+def executable(kind: str, way: str, arch: str, *, tf32: bool = False) -> Executable:
+    target = FakeCudaTarget(arch, tf32=tf32, driver=FakeDriver([Specification(DEVICES[arch])]))
     return lamina.compile(product(kind, way), target)
 
 
@@ -70,10 +70,21 @@ def test_bytes_are_multiplied_by_matrix_units(kind: str) -> None:
     assert f"mma.m16n8k32.row.col.{'u8' if kind == 'ui8' else 's8'}" in code.text
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_large_tiles_without_units_are_summed_in_ascending_order(way: str) -> None:
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((130, DEPTH), WAYS[way][0]))
+    (y,) = executable("f32", way, "sm_80")(x=x, w=w).values()
+    total = np.zeros(y.shape, np.float64)
+    for a, b in zip(x.T, w.T if WAYS[way][1] else w, strict=True):
+        total = (np.outer(a.astype("f8"), b) + total).astype(np.float32).astype("f8")
+    assert np.abs(y - total).max() < 1e-5
+
+
 def test_large_tiles_of_f32_take_ten_bits_of_fraction_where_told_to() -> None:
     rng = np.random.default_rng(3)
     x, w = (rng.standard_normal(s, np.float32) for s in ((9, DEPTH), WAYS["rows"][0]))
-    (y,) = executable("f32", "rows", "sm_80")(x=x, w=w).values()
+    (y,) = executable("f32", "rows", "sm_80", tf32=True)(x=x, w=w).values()
     assert np.allclose(y, tf32(x).astype("f8") @ tf32(w), atol=1e-4)
     assert not np.allclose(y, x.astype("f8") @ w, atol=1e-4)
 

@@ -57,9 +57,15 @@ def test_floats_have_units_where_a_machine_is_told_to() -> None:
 
 @pytest.mark.parametrize("matrix", [0, WARP])
 def test_what_units_do_not_multiply_has_sums_in_a_quarter_of_the_registers(matrix: int) -> None:
-    wide = Dot(32, True, 4096, 4096, 4096)
+    wide = Dot(32, True, 64, 64, 64)
     assert shared_tile(wide, 128, matrix, 4) == SharedTile(64, 64, 4, 128)
     assert CostModel(Machine(threads=64)).shared_dot(wide) == SharedTile(64, 32, 4, 64)
+
+
+def test_what_units_do_not_multiply_is_copied_ahead_where_copies_are_asynchronous() -> None:
+    large = Dot(32, True, 4096, 4096, 4096)
+    assert shared_tile(large, 128, WARP, 4) == SharedTile(128, 128, 8, 256, 4, 1024)
+    assert shared_tile(large, 128, 0, 4) == SharedTile(64, 64, 4, 128)
 
 
 def test_machines_without_units_keep_their_name() -> None:

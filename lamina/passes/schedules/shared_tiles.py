@@ -25,6 +25,10 @@ EACH: Final = 64
 STEP: Final = 32
 """Columns of K that threads share at once: two steps of a matrix unit for 16-bit floats."""
 
+SIDE, SHORT = 128, 8
+"""Rows and columns of a large tile without units, for twice the threads, and columns of K at once:
+what these load for a round has room beside the sums."""
+
 BOXED: Final = 64
 """Columns of K of 16 bits that are a row of what comes as a box."""
 
@@ -107,8 +111,12 @@ def shared_tile(
     sums = EACH * threads // (1 if fast and dot.whole else 2)
     side = 1 << (sums.bit_length() - 1) // 2
     small = SharedTile(sums // side, side, _step(dot, STEP) if fast else step, threads)
-    if not fast or not dot.whole or not matrix:
+    if not dot.whole or not matrix:
         return small
+    if not fast:
+        large = SharedTile(SIDE, SIDE, SHORT, 2 * threads, ROUNDS, _band(dot, SIDE))
+        enough = _tiles(dot, SIDE, SIDE) >= MULTIPROCESSORS and _is_even(dot, SHORT)
+        return large if enough else small
     rows = matrix if dot.bits == 16 else WARP
     if rows == WARPGROUP and _is_even(dot, BOXED):
         # Rows of 128 bytes come as boxes, whatever the rows of the tile.

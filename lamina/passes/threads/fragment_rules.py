@@ -11,7 +11,14 @@ from xdsl.ir import SSAValue
 from lamina.dialects import simt, tile
 from lamina.dialects.layouts import Fragments, Layout
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import DIRECT, WARPGROUPS, fragment_sources, fragments_of
+from lamina.passes.choose_layouts import (
+    DIRECT,
+    FRAGMENTS,
+    WARPGROUPS,
+    dot_sources,
+    fragment_sources,
+    fragments_of,
+)
 from lamina.passes.threads.hazards import LEFT, RIGHT
 from lamina.passes.threads.lowering import Lowering
 from lamina.passes.threads.places import View
@@ -55,6 +62,30 @@ def operands_of(low: Lowering, op: tile.DotOp) -> tuple[Operand, Operand]:
         make(low, op.a, LEFT, a, across=i == 0),
         make(low, op.b, RIGHT, b, across=j == 0),
     )
+
+
+def staged_operands(low: Lowering, op: tile.DotOp) -> tuple[Operand, Operand] | None:
+    """Return the operands of a product of which threads make their own parts, in shared memory.
+
+    None where a thread's operands cannot be told from where its sums lie.
+    """
+    a, b = dot_sources(op, low.layout(op.y))
+    if a is None or b is None:
+        return None
+    ((i, j),) = tile.pairs(op.contract)
+    return (
+        _operand(low, op.a, LEFT, _along_first(op.a, a, i), across=i == 0),
+        _operand(low, op.b, RIGHT, _along_first(op.b, b, j), across=j == 0),
+    )
+
+
+def _along_first(value: SSAValue, source: Layout, contracted: int) -> Layout:
+    """Return a layout whose registers go along K first, if K is what lies side by side."""
+    size = shape_of(value.type)[contracted]
+    digits = source.registers
+    if contracted != 1 or not digits or digits[-1] != (size, 1):
+        return source
+    return Layout(source.threads, (digits[-1], *digits[:-1]))
 
 
 def _matrices_of_eight(
@@ -162,7 +193,7 @@ def loaded(
 ) -> SSAValue:
     """Return a thread's registers of an operand that lies in shared memory from `start` on."""
     kind = element_of(operand.value.type)
-    if getattr(kind, "bitwidth", 0) == 16:
+    if getattr(kind, "bitwidth", 0) == 16 and FRAGMENTS in op.attributes:
         return low.shared.taken(_matrices(low, op, operand, memory, start), kind)
     at = low.writer.sum(start, low.places.number(operand.fragments, operand.rows))
     run = operand.rows.run(operand.fragments, low.threads)

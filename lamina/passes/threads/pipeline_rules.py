@@ -19,9 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from lamina.dialects import simt, tile
 from lamina.dialects.tile import element_of, shape_of
-from lamina.passes.choose_layouts import DIRECT, FRAGMENTS, WARPGROUPS, is_elementwise
+from lamina.passes.choose_layouts import DIRECT, FRAGMENTS, STAGED, WARPGROUPS, is_elementwise
 from lamina.passes.threads import box_rules
-from lamina.passes.threads.fragment_rules import Operand, operands_of
+from lamina.passes.threads.fragment_rules import Operand, operands_of, staged_operands
 from lamina.passes.threads.lowering import Lowering, again
 from lamina.passes.threads.memory_rules import address, run_in
 from lamina.passes.threads.writer import Number
@@ -60,20 +60,18 @@ class Copies:
 
 def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
     """Return what a loop can copy ahead; None if its operands come from elsewhere."""
-    block = loop.body.block
-    dots = [op for op in block.walk() if isinstance(op, tile.DotOp) and FRAGMENTS in op.attributes]
-    if low.stages < 2 or not low.shared.narrow or len(dots) != 1:
+    block, dot = loop.body.block, _marked(loop)
+    if low.stages < 2 or not low.shared.narrow or dot is None or DIRECT in dot.attributes:
         return None
-    (dot,) = dots
-    if dot.parent is not block or DIRECT in dot.attributes:
-        return None
-    loads = (dot.a.owner, dot.b.owner)
-    left, right = loads
+    left, right = dot.a.owner, dot.b.owner
     if not isinstance(left, tile.LoadOp) or not isinstance(right, tile.LoadOp):
         return None
     if not all(_moves(low, load, block) for load in (left, right)):
         return None
-    operands, sums = operands_of(low, dot), _sums(low, loop, dot)
+    operands = operands_of(low, dot) if FRAGMENTS in dot.attributes else staged_operands(low, dot)
+    if operands is None:
+        return None
+    sums = _sums(low, loop, dot)
     if low.boxes and WARPGROUPS in dot.attributes and loop.parent is low.kernel.body.block:
         boxed = box_rules.boxed(operands)
         if boxed is not None:
@@ -86,6 +84,14 @@ def copies_of(low: Lowering, loop: scf.ForOp) -> Copies | None:
         for each in operands
     )
     return Copies(loop, dot, (left, right), operands, (first, second), low.stages, sums)
+
+
+def _marked(loop: scf.ForOp) -> tile.DotOp | None:
+    """Return the one product in a loop whose operands come through shared memory, if it is one."""
+    marks, block = {FRAGMENTS, STAGED}, loop.body.block
+    dots = [op for op in block.walk() if isinstance(op, tile.DotOp)]
+    found = [op for op in dots if not marks.isdisjoint(op.attributes)]
+    return found[0] if len(found) == 1 and found[0].parent is block else None
 
 
 def _sums(low: Lowering, loop: scf.ForOp, dot: tile.DotOp) -> int | None:

@@ -12,7 +12,7 @@ from lamina.dialects import tile
 from lamina.dialects.layouts import Layout, blocked, row_strides
 from lamina.dialects.tile import element_of, shape_of
 from lamina.passes.choose_layouts import FRAGMENTS, dot_sources
-from lamina.passes.threads.fragment_rules import multiply
+from lamina.passes.threads.fragment_rules import loaded, multiply
 from lamina.passes.threads.lowering import Lowering
 from lamina.passes.threads.places import View
 
@@ -30,7 +30,10 @@ def dot(low: Lowering, op: tile.DotOp) -> None:
     a, b = sources
     assert a is not None
     assert b is not None
-    left, right = _Side(low, op, 0, a, layout), _Side(low, op, 1, b, layout)
+    left, right = (
+        _Side(low, op, side, source, layout, registers)
+        for side, (source, registers) in enumerate(_registers(low, op, a, b))
+    )
     total = low.get(op.acc, layout)
     exact = isinstance(element_of(op.y.type), AnyFloat)
     for place in product(*(range(n) for n in left.extents)):
@@ -42,11 +45,30 @@ def dot(low: Lowering, op: tile.DotOp) -> None:
     low.set(op.y, layout, total)
 
 
+def _registers(
+    low: Lowering, op: tile.DotOp, a: Layout, b: Layout
+) -> list[tuple[Layout, SSAValue]]:
+    """Return where a thread's operands are: in registers, or loaded from where they were copied."""
+    if op not in low.rooms:
+        return [(a, low.get(op.a, a)), (b, low.get(op.b, b))]
+    operands, memories, room, _ = low.rooms[op]
+    return [
+        (each.fragments, loaded(low, op, each, memory, low.writer.product(room, each.size)))
+        for each, memory in zip(operands, memories, strict=True)
+    ]
+
+
 class _Side:
     """One operand's registers, by the registers of the sums."""
 
     def __init__(
-        self, low: Lowering, op: tile.DotOp, side: int, source: Layout, layout: Layout
+        self,
+        low: Lowering,
+        op: tile.DotOp,
+        side: int,
+        source: Layout,
+        layout: Layout,
+        registers: SSAValue,
     ) -> None:
         x = (op.a, op.b)[side]
         shape = shape_of(x.type)
@@ -62,9 +84,7 @@ class _Side:
         view = View(shape_of(op.y.type), tuple(sums))
         unsigned = bool(tile.values(op.unsigned) and tile.values(op.unsigned)[side])
         self._writer = low.writer
-        self._registers = low.writer.cast(
-            low.get(x, source), element_of(op.y.type), unsigned=unsigned
-        )
+        self._registers = low.writer.cast(registers, element_of(op.y.type), unsigned=unsigned)
         self._elements = [int(n) for n in view.table(layout, 1)[0]]
         self._where = {int(n): r for r, n in enumerate(source.offsets)}
         self._strides = [strides[pair[side]] for pair in contract]
