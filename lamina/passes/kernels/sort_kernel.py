@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerType, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat, IndexType, f32, f64, i32, i64
+from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import product
-from lamina.dialects.tensors import extents, is_unsigned
+from lamina.dialects.tensors import extents, signless
 from lamina.errors import LoweringError
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import chunk_of
+from lamina.passes.kernels.signs import ordered
 from lamina.passes.kernels.subscripts import Index, Rows, Span
 
 LONGEST = 1 << 13
@@ -43,7 +44,6 @@ class _Builder:
         if self.length.constant is not None and self.length.constant > LONGEST:
             raise LoweringError(f"a sort kernel takes at most {LONGEST} elements")
         self.width = chunk_of(self.length, WIDEST)
-        self.unsigned = is_unsigned(nn.element(op.x))
 
     def build(self) -> tile.KernelOp:
         """Emit the count of a chunk of a row and close the kernel."""
@@ -61,43 +61,70 @@ class _Builder:
         x = emit.reshape(self.tiles.tile_of(self.op.x, self._index(lead, span)), wide)
         counts = emit.add(tile.IotaOp(IndexType(), self.width))
         places = emit.binary(arith.AddiOp, counts, emit.add(tile.SplatOp(span.start, wide)))
-
-        def count(j: SSAValue, before: SSAValue) -> Sequence[SSAValue]:
-            other = self.tiles.tile_of(self.op.x, self._index(lead, Span(j, 1, inside=True)))
-            other = emit.broadcast(emit.reshape(other, [1]), [0], wide)
-            earlier = self._compare("lt", emit.add(tile.SplatOp(j, wide)), places)
-            comes = self._precedes(other, x, earlier)
-            return [emit.binary(arith.AddiOp, before, emit.cast(comes, i32, unsigned=True))]
-
-        nothing = emit.full(0, i32, wide)
-        one, end = emit.index(1), emit.extent(self.length)
-        (rank,) = self.tiles.loop(emit.index(0), end, one, [nothing], count)
+        rank = self._rank(lead, span.start, self._key(x), places)
         if not span.inside:
-            last = emit.add(tile.SplatOp(end, wide))
-            rank = self._choose(self._compare("lt", places, last), rank, emit.cast(last, i32))
+            last = emit.add(tile.SplatOp(emit.extent(self.length), wide))
+            inside = emit.add(tile.CompareOp("lt", places, last))
+            rank = emit.add(tile.SelectOp(inside, rank, emit.cast(last, i32)))
         where = self._index(lead, Rows(emit.cast(rank, IndexType()), self.width, inside=False))
         for number, value in enumerate((x, emit.cast(places, i32))):
             boxed = emit.reshape(value, [sub.size for sub in where])
             self.tiles.store(boxed, self.kernel.result(number), where)
 
+    def _rank(self, lead: list[Span], start: SSAValue, key: SSAValue, places: SSAValue) -> SSAValue:
+        """Return how many elements come before each of a chunk that begins at `start`.
+
+        Of equal ones all do that are before the chunk, and none that are after it.
+        """
+        emit, wide = self.emit, [self.width]
+        end, one = emit.extent(self.length), emit.index(1)
+        after = emit.add(arith.MinSIOp(emit.plus(start, self.width), end))
+
+        def count(low: SSAValue, high: SSAValue, kind: str, found: SSAValue) -> SSAValue:
+            def each(j: SSAValue, found: SSAValue) -> Sequence[SSAValue]:
+                other = self.tiles.tile_of(self.op.x, self._index(lead, Span(j, 1, inside=True)))
+                other = emit.broadcast(self._key(emit.reshape(other, [1])), [0], wide)
+                comes = emit.add(tile.CompareOp(kind, other, key))
+                if low is start:
+                    earlier = tile.CompareOp("lt", emit.add(tile.SplatOp(j, wide)), places)
+                    equal = emit.add(tile.CompareOp("eq", other, key))
+                    equal = emit.binary(arith.AndIOp, equal, emit.add(earlier))
+                    comes = emit.binary(arith.OrIOp, comes, equal)
+                return [emit.binary(arith.AddiOp, found, emit.cast(comes, i32, unsigned=True))]
+
+            return self.tiles.loop(low, high, one, [found], each)[0]
+
+        before = count(emit.index(0), start, "le", emit.full(0, i32, wide))
+        return count(after, end, "lt", count(start, after, "lt", before))
+
+    def _key(self, x: SSAValue) -> SSAValue:
+        """Return integers that ascend as the elements are to come; those of NaN are the largest.
+
+        The bits of floats ascend with them, if those below 0 have all but their sign turned over.
+        """
+        emit, element, shape = self.emit, nn.element(self.op.x), tile.shape_of(x.type)
+        missing = None
+        if isinstance(element, AnyFloat):
+            wide = f64 if element == f64 else f32
+            x = emit.cast(x, wide)
+            missing = emit.add(tile.CompareOp("ne", x, x))
+            x = emit.binary(arith.AddfOp, x, emit.full(0.0, wide, shape))
+            key: Attribute = i64 if wide == f64 else i32
+            x = emit.add(arith.BitcastOp(x, tile.vector(key, shape)))
+            sign = emit.binary(arith.ShRSIOp, x, emit.full(63 if key == i64 else 31, key, shape))
+            below = emit.binary(arith.AndIOp, sign, self._largest(key, shape))
+            x = emit.binary(arith.XOrIOp, x, below)
+        else:
+            key = i64 if signless(element) == i64 else i32
+            x = emit.cast(ordered(emit, x, element), key)
+        if self.op.descending is not None:
+            x = emit.binary(arith.XOrIOp, x, emit.full(-1, key, shape))
+        if missing is not None:
+            x = emit.add(tile.SelectOp(missing, self._largest(key, shape), x))
+        return x
+
+    def _largest(self, key: Attribute, shape: Sequence[int]) -> SSAValue:
+        return self.emit.full((1 << (63 if key == i64 else 31)) - 1, key, shape)
+
     def _index(self, lead: list[Span], sub: Span | Rows) -> Index:
         return (*lead[: self.dim], sub, *lead[self.dim :])
-
-    def _precedes(self, a: SSAValue, b: SSAValue, earlier: SSAValue) -> SSAValue:
-        """Return where `a` comes before `b`, ties by `earlier`; NaN comes last."""
-        emit = self.emit
-        kind = "gt" if self.op.descending is not None else "lt"
-        before = emit.add(tile.CompareOp(kind, a, b, unsigned=self.unsigned))
-        equal = self._compare("eq", a, b)
-        if not isinstance(nn.element(self.op.x), IntegerType):
-            a_is, b_is = self._compare("ne", a, a), self._compare("ne", b, b)
-            number = self._compare("eq", a, a)
-            before = emit.binary(arith.OrIOp, before, emit.binary(arith.AndIOp, number, b_is))
-            equal = emit.binary(arith.OrIOp, equal, emit.binary(arith.AndIOp, a_is, b_is))
-        return emit.binary(arith.OrIOp, before, emit.binary(arith.AndIOp, equal, earlier))
-
-    def _compare(self, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.emit.add(tile.CompareOp(kind, a, b))
-
-    def _choose(self, c: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.emit.add(tile.SelectOp(c, a, b))
