@@ -135,7 +135,53 @@ ONES = """%one = arith.constant dense<1.0> : vector<64x32xf16>
 tile.store %one, %z[%c0, %c0] {shape = array<i64: 64, 32>}
   : vector<64x32xf16>, memref<64x32xf16>[index, index]"""
 
+
+def updated(load: str, store: str, size: int = 64, more: str = "", change: str = "") -> str:
+    """Return a loop whose rounds load a tile of %x or %y, and store it in %y, changed."""
+    tile, memory = f"vector<{size}xf32>", "memref<512xf32>"
+    return kernel(
+        f"%x: {memory}, %y: {memory}",
+        "update update",
+        f"""%c64 = arith.constant 64 : index
+        %c32 = arith.constant 32 : index
+        scf.for %i = %c0 to %c4 step %c1 {{
+          %wide = arith.muli %i, %c64 : index
+          %half = arith.muli %i, %c32 : index
+          %next = arith.addi %wide, %c1 : index
+          %v = tile.load {load} {{shape = array<i64: {size}>}} : {memory}[index] -> {tile}
+          %w = arith.addf %v, %v : {tile}
+          {change}
+          tile.store {"%z" if change else "%w"}, {store} {{shape = array<i64: {size}>}}
+            : {tile}, {memory}[index]
+        }}""",
+        more,
+    )
+
+
+TURNED = """%m = tile.reshape %w : (vector<64xf32>) -> vector<8x8xf32>
+  %o = tile.transpose %m {perm = array<i64: 1, 0>} : (vector<8x8xf32>) -> vector<8x8xf32>
+  %z = tile.reshape %o : (vector<8x8xf32>) -> vector<64xf32>"""
+SAME = ", aliases = [[0, 1]]"
+FREE = {
+    "elements-of-its-own-in-each-round": updated("%y[%wide]", "%y[%wide]"),
+    "the-same-elements-in-each-round": updated("%y[%c16]", "%y[%c16]"),
+    "elements-by-two-names": updated("%x[%wide]", "%y[%wide]", more=SAME),
+    "elements-of-two-memories": updated("%x[%next]", "%y[%wide]"),
+}
+"""Loops in which no thread reaches what another one does."""
+
+BOUND = {
+    "rounds-that-overlap": updated("%y[%half]", "%y[%half]"),
+    "a-load-beyond-the-store": updated("%y[%next]", "%y[%wide]"),
+    "a-load-of-another-round": updated("%y[%c16]", "%y[%wide]"),
+    "elements-that-several-threads-load": updated("%y[%wide]", "%y[%wide]", 32),
+    "elements-that-change-hands": updated("%y[%wide]", "%y[%wide]", change=TURNED),
+    "a-load-by-another-name-beyond-the-store": updated("%x[%next]", "%y[%wide]", more=SAME),
+}
+"""Loops in which threads have to wait for each other."""
+
 PROGRAMS = {
+    **{name: (text, PLAIN) for name, text in (FREE | BOUND).items()},
     "one-store-in-a-loop": (STORE_IN_A_LOOP, PLAIN),
     "reads-in-a-loop": (READ_IN_A_LOOP, PLAIN),
     "steered-by-a-tile": (STEERED_BY_A_TILE, PLAIN),
@@ -161,8 +207,8 @@ def arrays(program: tile.KernelOp) -> list[np.ndarray]:
         kind = argument.type
         dtype = {"f16": np.float16, "f32": np.float32}[str(kind.element_type)]
         found.append(rng.integers(-2, 4, kind.get_shape()).astype(dtype))
-    if program.aliases is not None:
-        found[3] = found[0]
+    for a, b in tile.pairs(program.aliases):
+        found[b] = found[a]
     return found
 
 
@@ -183,6 +229,25 @@ def test_a_loop_that_only_reads_waits_once_before_it() -> None:
     barrier.detach()
     barrier.erase()
     with pytest.raises(LaminaError, match=r"which (thread .*|other threads) .*, and no barrier"):
+        run_simt_kernel(thread, arrays(block), {"n": 1})
+
+
+def barriers(program: simt.KernelOp) -> list[simt.BarrierOp]:
+    return [op for op in program.body.walk() if isinstance(op, simt.BarrierOp)]
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_threads_with_elements_of_their_own_do_not_wait(name: str) -> None:
+    assert not barriers(lowered(FREE[name], **PLAIN)[1])
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_a_loop_without_the_barriers_that_it_needs_is_caught(name: str) -> None:
+    block, thread = lowered(BOUND[name], **PLAIN)
+    assert barriers(thread)
+    for barrier in barriers(thread):
+        barrier.detach()
+    with pytest.raises(LaminaError, match=r"which (thread|other threads) .*, and no barrier"):
         run_simt_kernel(thread, arrays(block), {"n": 1})
 
 

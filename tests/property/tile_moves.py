@@ -66,6 +66,16 @@ def store(p: Program) -> None:
     p.add(tile.StoreOp(value, memory, p.subscripts(extents, shape, 0.2), shape))
 
 
+def update(p: Program) -> None:
+    """Store elements where they were loaded, changed, as threads may do each for themselves."""
+    memory, extents = p.random.choice(p.written)
+    shape = [p.random.choice((n, n, p.random.randint(1, n), 1)) for n in extents]
+    at = p.subscripts(extents, shape, 0.1)
+    x = p.add(tile.LoadOp(memory, at, shape, VectorType(f32, shape)))
+    p.keep(p.small(p.add(arith.AddfOp(x, p.alike(x) if p.likely(0.5) else x))))
+    p.add(tile.StoreOp(p.values[-1], memory, at, shape))
+
+
 def scratch(p: Program) -> None:
     if p.depth == 0:
         shape = p.shape()
@@ -295,7 +305,7 @@ MOVES: dict[Move, int] = {
     **dict.fromkeys((load, store), 4),
     **dict.fromkeys((broadcast, transpose, reshape, reduce, dot, dot_for_units, combine, loop), 2),
     **dict.fromkeys((cut, join, scan, select, iota, dense, load_scalar, reduce_truths, check), 1),
-    **dict.fromkeys((reshape_to_a_scalar, scratch, branch), 1),
+    **dict.fromkeys((reshape_to_a_scalar, scratch, branch, update), 1),
 }
 """How often each move is made."""
 

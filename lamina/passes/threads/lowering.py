@@ -18,6 +18,7 @@ from lamina.errors import LoweringError
 from lamina.passes.choose_layouts import broadcast_source, is_elementwise, transpose_source
 from lamina.passes.threads.hazards import Hazards
 from lamina.passes.threads.places import Places, Table, View
+from lamina.passes.threads.regions import region_of
 from lamina.passes.threads.shared import Shared
 from lamina.passes.threads.steering import steering
 from lamina.passes.threads.writer import Writer
@@ -62,7 +63,7 @@ class Lowering:
         self._homes: dict[SSAValue, tuple[Layout, SSAValue]] = {}
         self._memo: dict[tuple[SSAValue, Layout], SSAValue] = {}
         self._free: dict[SSAValue, bool] = {}
-        self.hazards = Hazards(self.writer, kernel)
+        self.hazards = Hazards(self.writer, kernel, lambda op: region_of(self, op))
         self.shared = Shared(self.writer, self.places, self.hazards, threads, narrow=narrow)
         self.memrefs: dict[SSAValue, Any] = {}
         self.copied: set[Operation] = set()

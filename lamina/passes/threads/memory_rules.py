@@ -15,6 +15,7 @@ from lamina.dialects.tile import shape_of, values
 from lamina.passes.choose_layouts import along
 from lamina.passes.threads.lowering import EVERYWHERE, Lowering
 from lamina.passes.threads.places import View
+from lamina.passes.threads.regions import region_of
 from lamina.passes.threads.runs import run_of
 from lamina.passes.threads.writer import Number
 
@@ -95,7 +96,7 @@ def load(low: Lowering, op: tile.LoadOp) -> None:
     layout = EVERYWHERE if scalar else _in_runs(low, op, low.layout(op.y))
     memory, at, masks = address(low, op, layout)
     mask = low.writer.both(masks)
-    low.hazards.load(op.x)
+    low.hazards.load(op.x, region=region_of(low, op))
     registers = low.writer.add(
         simt.LoadOp(
             memory.value,
@@ -122,7 +123,7 @@ def store(low: Lowering, op: tile.StoreOp) -> None:
     layout = _in_runs(low, op, layout)
     memory, at, masks = address(low, op, layout)
     registers = low.get(op.v, layout)
-    low.hazards.store(op.x)
+    low.hazards.store(op.x, region_of(low, op))
     run = run_in(low, op, layout)
     low.shared.store(registers, memory.value, at, masks, low.places.owner(layout), run)
 

@@ -1,4 +1,4 @@
-"""Whether a store goes on to other elements in each round of a loop around it."""
+"""Whether an access goes on to other elements in each round of a loop around it, or stays."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from lamina.dialects import tile
 from lamina.dialects.tile import shape_of
 from lamina.passes.choose_layouts import is_elementwise
+from lamina.passes.threads.regions import Access
 
 
-def moves_on(store: tile.StoreOp, loop: scf.ForOp) -> bool:
-    """Tell whether in some dimension each round of a loop stores beyond the last one."""
+def stays(access: Access, loop: scf.ForOp) -> bool:
+    """Tell whether each round of a loop reaches the same elements."""
+    return not any(_is_inside(at.owner, loop) for at in access.at)
+
+
+def moves_on(access: Access, loop: scf.ForOp) -> bool:
+    """Tell whether in some dimension each round of a loop reaches beyond the last one."""
     # A step that is not known is at least 1.
     step = _constant(loop.step) or 1
     index = loop.body.block.args[0]
-    for at, size, apart in zip(store.at, store.tile_shape, store.steps, strict=True):
+    for at, size, apart in zip(access.at, access.tile_shape, access.steps, strict=True):
         slope = None if shape_of(at.type) else _slope(at, index, loop)
         if slope is not None and slope * step >= size * apart > 0:
             return True
