@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from lamina.dialects.cache import AttentionOp, PagesType
+from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.names import unescape_name
 from lamina.dialects.plan import BufferType
 from lamina.dialects.tensors import extents
@@ -118,3 +119,15 @@ def source_of(op: Operation) -> str:
     if not isinstance(names, ArrayAttr):
         return op.name
     return ", ".join(n.data for n in cast("ArrayAttr[StringAttr]", names))
+
+
+def equal_extents(function: FuncOp) -> list[tuple[Dim, Dim, str]]:
+    """Return the pairs of extents that `@forward` takes to be equal, and the nodes that say so."""
+    rows = function.attributes.get("lamina.equal")
+    if not isinstance(rows, ArrayAttr):
+        return []
+    found: list[tuple[Dim, Dim, str]] = []
+    for row in cast("ArrayAttr[ArrayAttr[StringAttr]]", rows):
+        a, b, node = (text.data for text in row)
+        found.append((parse_dim(a), parse_dim(b), node))
+    return found

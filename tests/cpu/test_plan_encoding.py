@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from lamina.dialects.dims import Dim
@@ -152,6 +152,7 @@ def evaluated(wanted: list[Dim], symbols: dict[str, int]) -> tuple[int, ...]:
     return step.extents(values[:-1])
 
 
+@settings(deadline=None)
 @given(some.lists(dims, min_size=1, max_size=4), some.integers(0, 99), some.integers(0, 99))
 def test_native_extents_equal_those_of_python(wanted: list[Dim], t: int, s: int) -> None:
     symbols = {"T": t, "S": s}

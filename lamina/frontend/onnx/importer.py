@@ -24,6 +24,7 @@ from lamina.frontend.onnx.folding import fold
 from lamina.frontend.onnx.foreign import captured, foreign
 from lamina.frontend.onnx.hosted import HOSTED
 from lamina.frontend.onnx.kinds import KINDS, Kind
+from lamina.frontend.onnx.known import KNOWN
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
@@ -73,18 +74,32 @@ def import_onnx(file: OnnxFile, extra: Converters | None = None) -> ModuleOp:
     are converters that come before those of the box. Raises `FormatError` or `UnsupportedError`
     naming the node.
     """
-    return Importer(file, extra).module()
+    aliases: dict[str, Dim] = {}
+    while True:
+        importer = Importer(file, extra, aliases)
+        module = importer.module()
+        found = _aliases(importer.graph.assumed, aliases)
+        if not found:
+            return module
+        # Symbols that have to be equal are one, so that every type says so.
+        aliases = {name: dim.substitute(found) for name, dim in aliases.items()} | found
 
 
 class Importer:
     """One import: the graph that is being built, and how nodes get there."""
 
-    def __init__(self, file: OnnxFile, extra: Converters | None = None) -> None:
-        """Begin the graph of a file."""
+    def __init__(
+        self,
+        file: OnnxFile,
+        extra: Converters | None = None,
+        aliases: Mapping[str, Dim] | None = None,
+    ) -> None:
+        """Begin the graph of a file; `aliases` are what symbols of its inputs stand for."""
         self.file = file
+        self._aliases = dict(aliases or {})
         self.graph = Graph(file.weights)
         self.emit = Emit(self.graph, file.where)
-        self._tables: list[Converters] = [*([extra] if extra else []), CONVERTERS]
+        self._tables: list[Converters] = [*([extra] if extra else []), *KNOWN.tables()]
         self._functions = {(f.domain, f.name): f for f in file.proto.functions}
         self._ranks = _declared(file.proto.graph)
 
@@ -278,9 +293,9 @@ class Importer:
                     f"{self.file.where}: input {name!r}: extent {dim.dim_value} is too large"
                 )
             return Dim.of(int(dim.dim_value))
-        if dim.WhichOneof("value") == "dim_param" and dim.dim_param.strip("?-0123456789"):
-            return Dim.symbol(_symbol(dim.dim_param))
-        return Dim.symbol(_symbol(f"{name}_{axis}"))
+        named = dim.WhichOneof("value") == "dim_param" and dim.dim_param.strip("?-0123456789")
+        symbol = _symbol(dim.dim_param if named else f"{name}_{axis}")
+        return self._aliases.get(symbol, Dim.symbol(symbol))
 
     def _output(self, value: ValueInfoProto, found: Value) -> None:
         where = f"{self.file.where}: output {value.name!r}"
@@ -311,6 +326,26 @@ class Importer:
             )
 
 
+def _aliases(assumed: Iterable[tuple[Dim, Dim]], known: Mapping[str, Dim]) -> dict[str, Dim]:
+    """Return what symbols of inputs have to stand for, so that extents are equal."""
+    found: dict[str, Dim] = {}
+    for pair in assumed:
+        a, b = (dim.substitute(found) for dim in pair)
+        for one, other in ((a, b), (b, a)):
+            name = str(one)
+            free = one == Dim.symbol(name) and name not in known and not _is_bound(name)
+            if free and name not in other.symbols and not any(map(_is_bound, other.symbols)):
+                found = {key: dim.substitute({name: other}) for key, dim in found.items()}
+                found[name] = other
+                break
+    return found
+
+
+def _is_bound(name: str) -> bool:
+    """Whether a symbol is of those that are given values while the model runs."""
+    return re.fullmatch(r"n\d+", name) is not None
+
+
 def _declared(graph: GraphProto) -> dict[str, tuple[Kind, int]]:
     """Return the element types and ranks that a graph declares for its values."""
     found: dict[str, tuple[Kind, int]] = {}
@@ -333,11 +368,9 @@ def _outputs(result: Value | Sequence[Value]) -> Sequence[Value]:
 def _symbol(name: str) -> str:
     """Return the nearest to a name that an extent may be called."""
     plain = re.sub(r"[^A-Za-z0-9_.]", "_", name, flags=re.ASCII)
-    return (
-        f"_{plain}"
-        if not plain or not re.match(r"[A-Za-z_]", plain) or plain in FUNCTIONS
-        else plain
-    )
+    if not re.match(r"[A-Za-z_]", plain) or plain in FUNCTIONS:
+        return f"_{plain}"
+    return f"{plain}_" if _is_bound(plain) else plain
 
 
 def _qualified(domain: str, op: str) -> str:

@@ -69,7 +69,7 @@ class TensorReader:
     def shape(self, dims: Any, what: str) -> tuple[int, ...]:
         """Return extents; `FormatError` for what no tensor can have."""
         shape = tuple(int(n) for n in dims)
-        if any(n < 0 for n in shape) or _size(shape) > _MOST_ELEMENTS:
+        if any(not 0 <= n <= _MOST_ELEMENTS for n in shape) or _size(shape) > _MOST_ELEMENTS:
             raise self._fault(what, "extents from 0 to what memory holds", shown(shape))
         return shape
 

@@ -14,6 +14,7 @@ from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.runtime import native_runtime
 from lamina.targets.cpu.trace import Trace
 from lamina.targets.memory import ALIGNMENT, Arena, Array, allocate
+from lamina.targets.plans.dispatches import check_equal
 from lamina.targets.plans.expressions import fits_64_bits
 from lamina.targets.plans.plan_tables import (
     ARENA,
@@ -83,6 +84,8 @@ class Tables:
         self.bound = frozenset(bind[0] for host in plan.hosts for bind in host.binds)
         """The symbols that host calls bind, as values."""
         self._needs = _bound_symbols(plan, self.bound)
+        self.equal = [(self.bound_for(row[:2]), row) for row in plan.equal]
+        """Pairs of values that must be equal, with the bound symbols that they wait for."""
 
     def bound_for(self, values: Sequence[int]) -> frozenset[int]:
         """Return the symbols bound by host calls that any of `values` depends on."""
@@ -131,6 +134,7 @@ class Step:
         for value, number in symbols:
             self.values[value] = number
         self._runtime.evaluate(self.address)
+        check_equal((row for needs, row in self._tables.equal if not needs), self.values)
         self._calls = []
         self.arena.reserve(int(self.values[self._tables.plan.arena]))
         self._bases[ARENA] = self.arena.address
@@ -149,10 +153,10 @@ class Step:
             self.values[value] = number
             self.bound.add(value)
         self._runtime.evaluate(self.address)
-        for a, b in call.equal:
-            if self.values[a] != self.values[b]:
-                sizes = f"{self.values[a]} elements, expected {self.values[b]}"
-                raise InputError(f"{call.node}: a shape has {sizes}")
+        check_equal(((a, b, call.node) for a, b in call.equal), self.values)
+        new = {value for value, _ in symbols}
+        waiting = (row for needs, row in self._tables.equal if needs & new and needs <= self.bound)
+        check_equal(waiting, self.values)
         self._calls = []
         self.arena.reserve(int(self.values[self._tables.plan.arena]), keep=True)
         self._bases[ARENA] = self.arena.address

@@ -6,9 +6,12 @@ arguments, and keeps what it made for as long as the numbers stay the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from lamina.errors import InputError
 from lamina.targets.plans.expressions import evaluate
@@ -106,6 +109,7 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
     if not all(-(2**63) <= number < 2**63 for number in values):
         sizes = ", ".join(f"{name} = {size}" for name, size in symbols.items())
         raise InputError(f"there is no memory for {sizes}: use smaller inputs")
+    check_equal(plan.equal, values)
     return Dispatches(
         tasks=_walk(plan, values),
         arena=values[plan.arena],
@@ -113,6 +117,15 @@ def dispatches_of(plan: Plan, symbols: Mapping[str, int], workers: int) -> Dispa
         outputs=tuple(tuple(values[v] for v in dims) for dims in plan.outputs),
         symbols={name: values[value] for name, value in plan.symbols},
     )
+
+
+def check_equal(
+    pairs: Iterable[tuple[int, int, str]], values: Sequence[int] | npt.NDArray[np.int64]
+) -> None:
+    """Raise InputError naming the node of a pair of values that differ."""
+    for a, b, node in pairs:
+        if values[a] != values[b]:
+            raise InputError(f"{node}: an extent is {values[a]}, expected {values[b]}")
 
 
 def values_of(plan: Plan, symbols: Mapping[str, int]) -> list[int]:

@@ -35,7 +35,7 @@ from lamina.targets.plans.plan_tables import (
     Plan,
     Stored,
 )
-from lamina.targets.signature import arguments_of, forward_of, source_of
+from lamina.targets.signature import arguments_of, equal_extents, forward_of, source_of
 
 ROLES = ("input", "state", "packed", "output")
 """The arguments of `@forward`: `lamina.<role>` names each."""
@@ -93,7 +93,7 @@ class _Encoder:
     """The tables so far."""
 
     def __init__(self, kernels: Mapping[str, AnyKernelOp], forward: FuncOp) -> None:
-        self._kernels = kernels
+        self._kernels, self._forward = kernels, forward
         self._numbers = {name: number for number, name in enumerate(kernels)}
         self._expressions = Expressions()
         self._records: list[list[int]] = []
@@ -141,6 +141,9 @@ class _Encoder:
             for role, _, kind in self._arguments
             if role == "output"
         ]
+        equal = tuple(
+            (dims.value(a), dims.value(b), node) for a, b, node in equal_extents(self._forward)
+        )
         self._check_symbols()
         return Plan(
             values=dims.count,
@@ -167,6 +170,7 @@ class _Encoder:
             hosts=tuple(self._hosts),
             scratch=scratch,
             nodes=tuple(nodes),
+            equal=equal,
         )
 
     def _check_symbols(self) -> None:

@@ -93,7 +93,8 @@ class Plan:
     integer operations; `schedules` say what each kernel was built with. `copies` are (base, value)
     of where they read, the same of where they write, and the value of their bytes. `arena` and
     `host_arena` are the values of the arenas' sizes, `outputs` the extents of each output,
-    `scratch` the most bytes a kernel wants, `nodes` what a check may name, from 1.
+    `scratch` the most bytes a kernel wants, `nodes` what a check may name, from 1. `equal` are
+    pairs of values that have to be equal, and the node that says so.
     """
 
     values: int
@@ -116,6 +117,7 @@ class Plan:
     hosts: tuple[HostCall, ...]
     scratch: int
     nodes: tuple[str, ...]
+    equal: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def most_arguments(self) -> int:
@@ -156,8 +158,9 @@ def _plan(fields: dict[str, Any]) -> Plan:
         Stored(each["name"], each["dtype"], tuple(each["shape"])) for each in fields.pop("packed")
     )
     hosts = tuple(_host(each) for each in fields.pop("hosts"))
+    equal = tuple((a, b, node) for a, b, node in fields.pop("equal"))
     lists = {name: tuple(fields.pop(name)) for name in ("kernels", "schedules", "nodes")}
-    return Plan(packed=packed, hosts=hosts, **rows, **lists, **fields)
+    return Plan(packed=packed, hosts=hosts, equal=equal, **rows, **lists, **fields)
 
 
 def _host(fields: dict[str, Any]) -> HostCall:
@@ -181,6 +184,7 @@ def _fault(plan: Plan) -> str | None:
     hosted = [value for host in plan.hosts for b in host.buffers for value in (b.offset, *b.dims)]
     hosted += [bind[0] for host in plan.hosts for bind in host.binds]
     hosted += [value for host in plan.hosts for pair in host.equal for value in pair]
+    hosted += [value for a, b, _ in plan.equal for value in (a, b)]
     checks = (
         ("expressions", expressions[:, 0], len(OPERATIONS)),
         ("expressions", expressions[:, 1:], values),

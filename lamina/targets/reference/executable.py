@@ -28,6 +28,7 @@ from lamina.targets.reference.prepare import array_of, prepare, weight_of
 from lamina.targets.reference.tile import poison
 from lamina.targets.signature import (
     arguments_of,
+    equal_extents,
     forward_of,
     results_of,
     signature_of,
@@ -54,6 +55,7 @@ class ReferenceExecutable(Executable):
         """
         self._signature = signature_of(module)
         self._forward = forward_of(module)
+        self._equal = equal_extents(self._forward)
         self._program = Program({**KNOWN.meanings(), **(rules or {})}, module)
         packed = {name: np.array(value) for name, value in prepare(module, weights)}
         self._constants: dict[str, Array] = {}
@@ -77,6 +79,8 @@ class ReferenceExecutable(Executable):
         arrays = self._named(args, kwargs)
         bindings = (*self._signature.inputs, *self._signature.states)
         run = Interpreter(self._program, {**bind(bindings, arrays), "workers": WORKERS})
+        run.equal = list(self._equal)
+        run.learn({})
         outputs: dict[str, Array] = {}
         for each in self._signature.outputs:
             if not all(dim.symbols <= run.extents.keys() for dim in each.dims):

@@ -80,7 +80,8 @@ class Interpreter:
     the kernel's program that runs; `failed` is the node of the first check that did not hold.
     `rooms` has memory for results that a caller wants somewhere; see `room`. `received` are the
     results of a host call until they are put where they belong. `late` makes values of `@forward`'s
-    arguments whose extents no input gives, once all are known.
+    arguments whose extents no input gives, once all are known. `equal` are pairs of extents that
+    have to be equal, each with a node, which are looked at once they are known.
     """
 
     def __init__(self, program: Program, extents: Mapping[str, int] | None = None) -> None:
@@ -91,6 +92,7 @@ class Interpreter:
         self.rooms: dict[SSAValue, Array] = {}
         self.received: Sequence[Value] = ()
         self.late: dict[SSAValue, Callable[[Interpreter], Value]] = {}
+        self.equal: list[tuple[Dim, Dim, str]] = []
         self._values: dict[SSAValue, Value] = {}
 
     def run_region(self, region: Region, args: Sequence[Value] = ()) -> tuple[Value, ...]:
@@ -119,6 +121,13 @@ class Interpreter:
     def learn(self, symbols: Mapping[str, int]) -> None:
         """Give symbols their values from here on."""
         self.extents.update(symbols)
+        for row in list(self.equal):
+            a, b, node = row
+            if a.symbols | b.symbols <= self.extents.keys():
+                self.equal.remove(row)
+                sizes = a.evaluate(self.extents), b.evaluate(self.extents)
+                if sizes[0] != sizes[1]:
+                    raise InputError(f"{node}: an extent is {sizes[0]}, expected {sizes[1]}")
         for argument, make in list(self.late.items()):
             kind = cast("Any", argument.type)
             found = extents(kind.tensor if hasattr(kind, "tensor") else kind)

@@ -57,6 +57,7 @@ class _Layer:
 
     def products(self, h: Array) -> Array:
         """Return what a state gives to each gate, [B, gate, H]."""
+        h = _levels(h) if self.op.levels is not None else h
         return np.einsum("bk,kgn->bgn", h, self.r, optimize=True)
 
     def _function(self, number: int) -> Apply:
@@ -65,6 +66,15 @@ class _Layer:
         bound = self.op.bound(number)
         limit = np.inf if bound is None else bound
         return lambda x: _FUNCTIONS[name](np.clip(x, -limit, limit), alpha, beta)
+
+
+def _levels(h: Array) -> Array:
+    """Return rows as the nearest of 256 levels between their ends and 0."""
+    low = np.minimum(h.min(1, keepdims=True, initial=0), 0)
+    high = np.maximum(h.max(1, keepdims=True, initial=0), 0)
+    scale = np.where(high > low, (high - low) / 255, 1)
+    zero = np.rint(-low / scale)
+    return (np.clip(np.rint(h / scale) + zero, 0, 255) - zero) * scale
 
 
 def _rnn(layer: _Layer, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
