@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PROMPT ?= The capital of France is
 
 EXAMPLES := c_target softcap
-PARSERS := gguf safetensors folder tokenizer template stage compiled artifact
+PARSERS := gguf safetensors folder tokenizer onnx template stage compiled artifact
 SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
 

@@ -12,10 +12,10 @@ import lamina
 from lamina.frontend.onnx.frontend import model_of
 from lamina.frontend.onnx.model_file import open_onnx
 
-NEWEST = 23
+NEWEST, ZERO = 23, np.float32(0)
 
 
-def declared(name: str, array: Any = np.float32(0), shape: Any = ...) -> onnx.ValueInfoProto:
+def declared(name: str, array: Any = ZERO, shape: Any = ...) -> onnx.ValueInfoProto:
     """An input like an array, of its shape if no other is said; None is an unknown rank."""
     array = np.asarray(array)
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -2,11 +2,13 @@
 
 import re
 import struct
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+import fuzz_onnx_seeds as onnx_seeds
 import fuzz_seeds as seeds
 
 import lamina
@@ -14,6 +16,7 @@ from lamina.errors import FormatError, InputError, LaminaError, UnsupportedError
 from lamina.frontend.chat_template import ChatTemplate
 from lamina.frontend.gguf import read_gguf
 from lamina.frontend.gguf_tokenizer import tokenizer_from_gguf
+from lamina.frontend.onnx.examiner import examine
 from lamina.frontend.safetensors import read_safetensors, read_safetensors_index
 from lamina.targets.artifact_store import artifact_from_bytes
 
@@ -67,6 +70,16 @@ def tokenizer(data: bytes, folder: Path) -> None:
     path.write_bytes(data)
     made = tokenizer_from_gguf(read_gguf(path).metadata, path)
     made.decode(made.encode("ab a<end>\xe9"))
+
+
+def onnx(data: bytes, folder: Path) -> None:
+    """Read a model beside external data, say all that it lacks, and make its graph."""
+    (folder / "w.bin").write_bytes(bytes(64))
+    (folder / "x.onnx").write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        examine(folder / "x.onnx")
+        lamina.read(folder / "x.onnx")
 
 
 def template(data: bytes, folder: Path) -> None:
@@ -142,6 +155,7 @@ PARSERS = {
     "safetensors": Parser(safetensors, seeds.safetensors_files),
     "folder": Parser(hugging_face, seeds.folders),
     "tokenizer": Parser(tokenizer, seeds.vocabularies),
+    "onnx": Parser(onnx, onnx_seeds.models),
     "template": Parser(template, seeds.templates, (*REFUSALS, InputError)),
     "stage": Parser(stage, seeds.stages, (*REFUSALS, InputError)),
     "compiled": Parser(compiled, seeds.compiled_files, (*REFUSALS, InputError)),

@@ -473,6 +473,9 @@ def scatter_nd(node: Node) -> Tensor:
 def scatter_elements(node: Node) -> Tensor:
     """A tensor with elements put along an axis, each at an index of its own."""
     x, indices, updates = node.x(0), node.x(1), node.x(2)
+    if len(updates.shape) != len(indices.shape):
+        raise node.fault(f"updates of rank {len(updates.shape)}, indices {len(indices.shape)}")
+    updates = node.retyped(updates, indices.shape)
     kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
     axis = node.axis(node.get_int("axis", 0), len(x.shape))
     places = node.from_start(indices, x.shape[axis])
