@@ -15,7 +15,7 @@ from lamina.dialects.tensors import extents
 from lamina.targets.reference.dtypes import Array
 from lamina.testing.case import Case
 from lamina.testing.sheet import Sheet
-from lamina.testing.values import always, distinct, edges, gaps, normal
+from lamina.testing.values import distinct, edges, gaps, normal
 
 How = dict[str, Any]
 """How windows lie, by the names of an operation's arguments."""
@@ -68,9 +68,7 @@ def _images(sheet: Sheet) -> None:
     x = sheet.given("x", f32, ["N", 7, 6, 4], normal)
     wide = sheet.given("wide", f32, ["M", 3, 19, 20], normal)
     color = sheet.given("color", f32, ["M", 6, 9, 3], normal)
-    _conv(sheet, "same", x, numbers(1, 8, 3, 3, 4), pads=(1, 1, 1, 1))
     _conv(sheet, "uneven", x, numbers(3, 6, 3, 2, 4), strides=(2, 1), pads=(0, 2, 1, 0))
-    _conv(sheet, "dilated", x, numbers(4, 5, 3, 3, 4), pads=(2, 1, 1, 2), dilations=(2, 2))
     _conv(sheet, "whole", x, numbers(5, 33, 7, 6, 4))
     _conv(sheet, "place_stride", x, numbers(7, 17, 1, 1, 4), strides=(2, 3))
     _conv(sheet, "columns", wide, numbers(8, 70, 3, 3, 20), pads=(1, 1, 1, 1))
@@ -81,7 +79,6 @@ def _extents(sheet: Sheet) -> None:
     x = sheet.given("x", f32, [2, "N", "N + 2", 5], normal)
     flat = sheet.given("flat", f32, ["M", "N", 1, 5], normal)
     w = sheet.given("w", f32, [19, 3, 3, 5], normal)
-    _conv(sheet, "same", x, numbers(1, 19, 3, 3, 5), pads=(1, 1, 1, 1))
     _conv(sheet, "stride", x, numbers(2, 4, 3, 2, 5), strides=(3, 2), pads=(1, 1, 0, 1))
     _conv(sheet, "tall", flat, numbers(3, 12, 3, 1, 5), pads=(1, 1, 0, 0))
     sheet.compute("given", nn.ConvOp(x, w, pads=(1, 1, 1, 1)), atol=2e-4)
@@ -91,9 +88,7 @@ def _groups(sheet: Sheet) -> None:
     x = sheet.given("x", f32, ["M", "N", 5, 12], normal)
     many = sheet.given("many", f32, ["M", 6, "N", 48], normal)
     same = (1, 1, 1, 1)
-    _conv(sheet, "two", x, numbers(1, 8, 3, 3, 6), pads=same, groups=2)
     _conv(sheet, "uneven", x, numbers(2, 15, 3, 3, 4), pads=same, groups=3)
-    _conv(sheet, "depthwise", x, numbers(3, 12, 3, 3, 1), pads=same, groups=12)
     _conv(
         sheet,
         "depthwise_stride",
@@ -114,7 +109,6 @@ def _groups(sheet: Sheet) -> None:
 def _lines(sheet: Sheet) -> None:
     x = sheet.given("x", f32, ["M", "N", 3], normal)
     wave = sheet.given("wave", f32, [2, "N + 40", 1], normal)
-    _conv(sheet, "same", x, numbers(1, 20, 5, 3), pads=(2, 2))
     _conv(sheet, "dilated", x, numbers(2, 4, 3, 3), pads=(6, 6), dilations=(5,))
     _conv(sheet, "causal", x, numbers(3, 3, 4, 1), pads=(3, 0), groups=3)
     _conv(sheet, "long", wave, numbers(4, 34, 40, 1), strides=(7,))
@@ -138,10 +132,10 @@ def _floats(kind: Attribute, sheet: Sheet) -> None:
         w = sheet.add(nn.CastOp(sheet.stored(f"{name}.w", numbers(1, *shape)), kind))
         op = nn.ConvOp(x, w, pads=(1, 1, 1, 0), groups=groups)
         sheet.compute(name, op, atol=atol)
-    w = sheet.add(nn.CastOp(sheet.stored("place.w", numbers(2, 5, 1, 1, channels)), kind))
-    sheet.compute("place", nn.ConvOp(x, w), atol=atol)
-    for pool in ("max", "mean"):
-        sheet.compute(pool, nn.PoolOp(x, pool, (3, 2), pads=(1, 1, 0, 0)), atol=atol / 10)
+    if kind == f16:
+        w = sheet.add(nn.CastOp(sheet.stored("place.w", numbers(2, 5, 1, 1, channels)), kind))
+        sheet.compute("place", nn.ConvOp(x, w), atol=atol)
+    sheet.compute("mean", nn.PoolOp(x, "mean", (3, 2), pads=(1, 1, 0, 0)), atol=atol / 10)
 
 
 def _integers(sheet: Sheet) -> None:
@@ -154,7 +148,8 @@ def _integers(sheet: Sheet) -> None:
         x = sheet.given(f"{name}_x", x_kind, ["N", 3, 4, 7], edges)
         w = sheet.given(f"{name}_w", w_kind, [6, 3, 3, 7], edges)
         sheet.compute(name, nn.ConvOp(x, w, **same))
-        sheet.compute(f"{name}_max", nn.PoolOp(x, "max", (2, 2), **same))
+        if x_kind == UI8:
+            sheet.compute("max", nn.PoolOp(x, "max", (2, 2), **same))
     v = sheet.given("v", UI8, [7, 3, 3, 1], edges)
     sheet.compute("depthwise", nn.ConvOp(x, v, groups=7, **same))
     stored = sheet.add(nn.CastOp(sheet.stored("stored", 64 * numbers(1, 4, 3, 3, 7)), i8))
@@ -168,7 +163,6 @@ def _missing(sheet: Sheet) -> None:
     w = numbers(1, 4, 3, 3, 3)
     w[2, 0, 0, 1] = np.inf
     _conv(sheet, "conv", x, w, pads=(1, 1, 1, 1))
-    _conv(sheet, "depthwise", x, numbers(2, 3, 3, 3, 1), pads=(1, 1, 1, 1), groups=3)
     for kind in ("max", "mean"):
         sheet.compute(kind, nn.PoolOp(x, kind, (2, 3), pads=(0, 1, 1, 1)), atol=1e-6, signed=False)
 
@@ -188,8 +182,9 @@ def _ends(sheet: Sheet) -> None:
         shape = extents(y.type)
         y = sheet.add(nn.MulOp(y, sheet.add(nn.BroadcastOp(scale, [3], shape))))
         y = sheet.add(nn.AddOp(y, sheet.add(nn.BroadcastOp(bias, [3], shape))))
-        sheet.compute(f"{name}_residual", nn.ReluOp(sheet.add(nn.AddOp(y, x))), atol=SUM)
-        if name != "place":
+        if name != "depthwise":
+            sheet.compute(f"{name}_residual", nn.ReluOp(sheet.add(nn.AddOp(y, x))), atol=SUM)
+        if name in ("conv", "depthwise"):
             sheet.compute(f"{name}_silu", nn.SiluOp(y), atol=SUM)
 
 
@@ -197,7 +192,6 @@ def _transposed(sheet: Sheet) -> None:
     x = sheet.given("x", f32, [1, "N", 4, 6], normal)
     line = sheet.given("line", f32, [2, "N", 4], normal)
     geometries: list[tuple[str, SSAValue, tuple[int, ...], How]] = [
-        ("padded", x, (6, 3, 4, 5), {"strides": (2, 2), "pads": (1, 1, 1, 2)}),
         ("extra", x, (6, 3, 3, 5), {"strides": (2, 3), "pads": (1, 1, 0, 1), "extra": (1, 2)}),
         ("dilated_twice", x, (6, 3, 2, 5), {"strides": (2, 2), "dilations": (2, 3)}),
         ("groups", x, (6, 3, 3, 2), {"strides": (2, 1), "pads": (1, 1, 1, 1), "groups": 3}),
@@ -214,7 +208,6 @@ def _pools(sheet: Sheet) -> None:
     plain = sheet.given("plain", f32, ["N", 5, 6, 20], normal)
     how: How = {"strides": (2, 2), "pads": (1, 1, 1, 1)}
     sheet.compute("max", nn.PoolOp(x, "max", (3, 3), **how), rtol=0.0, signed=False)
-    sheet.compute("mean", nn.PoolOp(plain, "mean", (3, 3), **how), atol=1e-6)
     with_padding = nn.PoolOp(plain, "mean", (3, 3), include_pad=True, **how)
     sheet.compute("mean_with_padding", with_padding, atol=1e-6)
     dilated = nn.PoolOp(plain, "mean", (3, 2), pads=(2, 1, 1, 2), dilations=(2, 3))
@@ -229,10 +222,10 @@ def _pool_extents(sheet: Sheet) -> None:
     for kind in ("max", "mean"):
         line = nn.PoolOp(x, kind, (3,), strides=(2,), pads=(1, 1))
         sheet.compute(f"{kind}_line", line, atol=1e-6, signed=False)
-        tall = nn.PoolOp(image, kind, (3, 2), pads=(1, 1, 0, 0))
-        sheet.compute(f"{kind}_image", tall, atol=1e-6, signed=False)
-        deep = nn.PoolOp(volume, kind, (2, 2, 2), strides=(1, 2, 1), pads=(1, 0, 1, 1, 0, 1))
-        sheet.compute(f"{kind}_volume", deep, atol=1e-6, signed=False)
+    tall = nn.PoolOp(image, "mean", (3, 2), pads=(1, 1, 0, 0))
+    sheet.compute("mean_image", tall, atol=1e-6)
+    deep = nn.PoolOp(volume, "max", (2, 2, 2), strides=(1, 2, 1), pads=(1, 0, 1, 1, 0, 1))
+    sheet.compute("max_volume", deep, rtol=0.0, signed=False)
 
 
 def _overhangs(sheet: Sheet) -> None:
@@ -244,13 +237,13 @@ def _overhangs(sheet: Sheet) -> None:
         ("dilated", (2, 2), {"strides": (3, 2), "dilations": (2, 1)}),
     ]
     for name, window, how in geometries:
-        for kind, padding in (("max", False), ("mean", False), ("mean", True)):
+        for kind, padding in (("mean", False), ("max" if name == "dilated" else "mean", True)):
             op = nn.PoolOp(x, kind, window, include_pad=padding, ceil=True, **how)
             sheet.compute(f"{name}_{kind}{'_padded' * padding}", op, atol=1e-6, signed=False)
 
 
 def _maxima(sheet: Sheet) -> None:
-    for name, draw in (("ties", distinct), ("gaps", gaps), ("least", always(float("-inf")))):
+    for name, draw in (("ties", distinct), ("gaps", gaps)):
         x = sheet.given(name, f32, [2, "N", 6, 5], draw)
         op = nn.PoolOp(x, "argmax", (3, 2), strides=(2, 1), pads=(1, 1, 0, 1), ceil=True)
         sheet.compute(f"{name}_image", op)
