@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import math
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, f32, f64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import tile
 from lamina.passes.formulas import (
     circular,
+    doubles,
     exponentials,
     hyperbolic,
     inverse_circular,
@@ -48,6 +49,13 @@ FORMULAS: dict[type[Operation], Callable[..., SSAValue]] = {
 }
 """The formula of each function, of its operands in f32."""
 
+DOUBLES: dict[type[Operation], Callable[..., SSAValue]] = {
+    math.ExpOp: doubles.exp,
+    math.LogOp: doubles.log,
+    math.RsqrtOp: doubles.rsqrt,
+}
+"""The formula of each function of f64 that has one."""
+
 
 @dataclass(frozen=True)
 class DecomposeMathPass(ModulePass):
@@ -55,8 +63,8 @@ class DecomposeMathPass(ModulePass):
 
     Errors are at most 2 units in the last place of f32 (powf, tan, acosh, atanh: 4; sin, cos and
     tan: |x| <= 2^17), and infinities, NaN, zeros and denormals are kept. f16 and bf16 go through
-    f32; f64 stays. A `math.exp` with `lamina.nonpositive` has no operand above 0, and is 0 below
-    2^-126.
+    f32. Functions of f64 that `DOUBLES` has are as near, the others stay. A `math.exp` with
+    `lamina.nonpositive` has no operand above 0, and is 0 below 2^-126.
     """
 
     name = "decompose-math"
@@ -80,7 +88,8 @@ def decompose_functions(kernel: tile.AnyKernelOp, keep: Container[str] = ()) -> 
 def _replace(op: Operation, constants: Constants) -> None:
     y, block = op.results[0], op.parent
     element = tile.element_of(y.type)
-    if not isinstance(element, Float32Type | Float16Type | BFloat16Type):
+    double = element == f64 and type(op) in DOUBLES
+    if not (double or isinstance(element, Float32Type | Float16Type | BFloat16Type)):
         return
     assert block is not None
 
@@ -91,12 +100,13 @@ def _replace(op: Operation, constants: Constants) -> None:
         block.insert_op_before(new, op)
         return new.results[0]
 
-    formula = Formula(insert, constants, tile.shape_of(y.type))
+    kind = f64 if double else f32
+    formula = Formula(insert, constants, tile.shape_of(y.type), kind)
     xs = list(op.operands)
-    if element != f32:
+    if element != kind:
         xs = [insert(tile.CastOp(x, f32)) for x in xs]
-    result = _formula(op)(formula, *xs)
-    if element != f32:
+    result = DOUBLES[type(op)](formula, *xs) if double else _formula(op)(formula, *xs)
+    if element != kind:
         result = insert(tile.CastOp(result, element))
     result.name_hint = y.name_hint
     y.replace_all_uses_with(result)

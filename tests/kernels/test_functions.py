@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, f64
 from xdsl.parser import Parser
 
 import lamina
@@ -86,9 +86,9 @@ def native(name: str, level: str) -> Function:
 
 
 @cache
-def computed(make: Callable[[Any], Any], level: str) -> Function:
+def computed(make: Callable[[Any], Any], level: str, kind: Any = f32) -> Function:
     sheet = Sheet()
-    sheet.compute("y", make(sheet.given("x", f32, ["N"], normal)))
+    sheet.compute("y", make(sheet.given("x", kind, ["N"], normal)))
     compiled = lamina.compile(sheet.module, f"cpu{{features={level}}}", weights={})
     return lambda x: compiled(x=x)["y"]
 
@@ -146,6 +146,28 @@ def test_a_function_that_is_seldom_used_is_near_its_value_in_float64(name: str) 
     points = [*EVERYWHERE, 1 - 2.0**-24, 1 + 2.0**-23, 1e4, 2.0**14, 88.7, 89.4, *STEPS[:130:8]]
     ends = in_range(name, around(points, NEAR))
     check(name, "auto", np.concatenate([anywhere(name, SAMPLES["generic"] // 4), ends]))
+
+
+DOUBLES = {
+    "exp": (nn.ExpOp, np.exp),
+    "log": (nn.LogOp, np.log),
+    "sigmoid": (nn.SigmoidOp, lambda x: 1 / (1 + np.exp(-x))),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_a_function_of_doubles_is_near_its_value_in_more_bits(name: str) -> None:
+    make, function = DOUBLES[name]
+    random = np.random.default_rng(8)
+    x = random.integers(0, 1 << 64, 1 << 16, np.uint64).view(np.float64)
+    x = np.concatenate([x, random.uniform(-746, 711, 1 << 16), random.normal(1, 0.2, 1 << 14)])
+    with np.errstate(all="ignore"):
+        exact = function(x.astype(np.longdouble))
+        got, expected = computed(make, "auto", f64)(x), exact.astype(np.float64)
+        unit = 2.0 ** (np.clip(np.frexp(exact)[1] - 1, -1022, 1023) - 52)
+        error = np.abs(got - exact) / unit
+    same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+    assert np.where(same, 0, error).max() <= 2
 
 
 @pytest.mark.parametrize("level", SAMPLES)

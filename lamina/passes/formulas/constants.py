@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     VectorType,
     f32,
-    i32,
+    f64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -33,7 +33,7 @@ class Constants:
         self._known: dict[tuple[str, Attribute], SSAValue] = {}
 
     def get(self, value: float, type: Attribute) -> SSAValue:
-        """Return `value` in every element of a scalar or vector of f32 or i32."""
+        """Return `value` in every element of a scalar or vector of f32, f64, i32 or i64."""
         key = (repr(value), type)
         if key not in self._known:
             self._known[key] = self._make(value, type)
@@ -42,11 +42,8 @@ class Constants:
     def _make(self, value: float, type: Attribute) -> SSAValue:
         element, shape = tile.element_of(type), tile.shape_of(type)
         if not shape:
-            scalar = (
-                FloatAttr(_single(value), f32) if element == f32 else IntegerAttr(int(value), i32)
-            )
-            return self._add(arith.ConstantOp(scalar))
-        if element == f32 and not abs(value) < _LARGEST:
+            return self._add(arith.ConstantOp(_scalar(value, element)))
+        if element in (f32, f64) and not abs(value) < _LARGEST:
             return self._add(tile.SplatOp(self.get(value, element), shape))
         return self._add(arith.ConstantOp(_dense(value, element, shape)))
 
@@ -59,9 +56,16 @@ class Constants:
 
 
 def _dense(value: float, element: Attribute, shape: Sequence[int]) -> DenseIntOrFPElementsAttr[Any]:
+    type: Any = VectorType(cast("Any", element), shape)
+    return DenseIntOrFPElementsAttr.from_list(type, [_scalar(value, element).value.data])
+
+
+def _scalar(value: float, element: Attribute) -> Any:
+    if element == f64:
+        return FloatAttr(float(value), f64)
     if element == f32:
-        return DenseIntOrFPElementsAttr.from_list(VectorType(f32, shape), [_single(value)])
-    return DenseIntOrFPElementsAttr.from_list(VectorType(i32, shape), [int(value)])
+        return FloatAttr(_single(value), f32)
+    return IntegerAttr(int(value), cast("Any", element))
 
 
 def _single(value: float) -> float:

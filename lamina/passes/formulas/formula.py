@@ -1,4 +1,4 @@
-"""Write the arithmetic that computes a function, in f32 and on bits, at one place of a kernel."""
+"""Write the arithmetic that computes a function, of floats and bits, at a place of a kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import tile
@@ -19,7 +19,8 @@ Term = SSAValue | float
 class Formula:
     """Puts operations on values of `shape` where `insert` does, which returns their results.
 
-    Values are f32 or, as `bits`, i32. A number as an argument becomes a hoisted constant.
+    Values are f32 or, as `bits`, i32; of `kind` f64, f64 and i64. A number as an argument becomes
+    a hoisted constant.
     """
 
     def __init__(
@@ -27,11 +28,13 @@ class Formula:
         insert: Callable[[Operation], SSAValue],
         constants: Constants,
         shape: Sequence[int],
+        kind: Attribute = f32,
     ) -> None:
         self.insert = insert
         self._constants = constants
-        self._floats = tile.vector(f32, shape)
-        self._bits = tile.vector(i32, shape)
+        self._kind = kind
+        self._floats = tile.vector(kind, shape)
+        self._bits = tile.vector(i64 if kind == f64 else i32, shape)
 
     def _of(self, type: Attribute, *terms: Term) -> list[SSAValue]:
         return [t if isinstance(t, SSAValue) else self._constants.get(t, type) for t in terms]
@@ -133,7 +136,7 @@ class Formula:
 
     def to_float(self, bits: SSAValue) -> SSAValue:
         """Return integers as floats of the same value."""
-        return self.insert(tile.CastOp(bits, f32))
+        return self.insert(tile.CastOp(bits, self._kind))
 
     def minus(self, a: Term, b: Term) -> SSAValue:
         """Return `a - b` of integers."""

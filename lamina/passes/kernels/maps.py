@@ -22,8 +22,8 @@ from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, is_unsigned
 from lamina.errors import LoweringError
-from lamina.passes.decompose_math import FORMULAS
-from lamina.passes.formulas import activations, exponentials
+from lamina.passes.decompose_math import DOUBLES, FORMULAS
+from lamina.passes.formulas import activations, doubles, exponentials
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels import signs
@@ -85,9 +85,12 @@ def _activation(tiles: Tiles, op: Operation, index: Index, _: SSAValue) -> SSAVa
     """A formula of its own is nearer, or shorter, than a chain of `math` functions."""
     emit, x = tiles.emit, tiles.tile_of(op.operands[0], index)
     kind = tile.element_of(x.type)
-    if kind == f64:
+    wide = f64 if kind == f64 else f32
+    if kind == f64 and not isinstance(op, nn.SigmoidOp):
         raise LoweringError(f"{op.name} of f64 has no formula")
-    formula = Formula(emit.add, Constants(emit.entry), tile.shape_of(x.type))
+    formula = Formula(emit.add, Constants(emit.entry), tile.shape_of(x.type), wide)
+    if kind == f64:
+        return doubles.sigmoid(formula, x)
     return emit.cast(_formula_of(op)(formula, emit.cast(x, f32)), kind)
 
 
@@ -105,7 +108,7 @@ def _formula_of(op: Operation) -> Callable[[Formula, SSAValue], SSAValue]:
 
 def known(function: type[Any], x: SSAValue) -> type[Any]:
     """Return a function that kernels can compute on elements like those of `x`."""
-    if function in FORMULAS and tile.element_of(x.type) == f64:
+    if function in FORMULAS and function not in DOUBLES and tile.element_of(x.type) == f64:
         raise LoweringError(f"{function.name} of f64 has no formula")
     return function
 
