@@ -275,7 +275,8 @@ class AttentionOp(_Attention):
 class PartialAttentionOp(_Attention):
     """The parts of `cache.attention`, `span` positions each, for `cache.merge`.
 
-    y is f32 [T, H, P, D + 4] with P = ceildiv(B * page, span): row (t, h, p) has the values of
+    y is f32 [min(T, rows), H, P, D + 4] with P = ceildiv(B * page, span), for it is called with at
+    most `rows` tokens, and memory is for no more. Row (t, h, p) has the values of
     positions `p * span …` weighted by e^(score - maximum), then the maximum of the scores and the
     sum of the weights. What is left of a row means nothing, nor does a part of positions that the
     token does not see.
@@ -284,6 +285,7 @@ class PartialAttentionOp(_Attention):
     name = "cache.partial_attention"
 
     span = prop_def(IntegerAttr)
+    rows = prop_def(IntegerAttr)
 
     def __init__(
         self,
@@ -295,28 +297,30 @@ class PartialAttentionOp(_Attention):
         scale: float,
         block: int,
         span: int,
+        rows: int,
     ) -> None:
-        properties: dict[str, Attribute | None] = {
-            "scale": FloatAttr(scale, f32),
-            "block": IntegerAttr(block, 64),
-            "span": IntegerAttr(span, 64),
-        }
-        y = _parts_type(q.type, k.type, batch[2].type, span)
+        sizes = {"block": block, "span": span, "rows": rows}
+        properties: dict[str, Attribute | None] = {"scale": FloatAttr(scale, f32)}
+        properties |= {name: IntegerAttr(size, 64) for name, size in sizes.items()}
+        y = _parts_type((q.type, k.type, batch[2].type), span, rows)
         super().__init__(operands=[q, k, v, *batch], properties=properties, result_types=[y])
 
     def verify_(self) -> None:
         """Check shapes."""
         self.verify_operands()
         self.verify_span(self.span)
-        span = self.span.value.data
-        expected = _parts_type(self.q.type, self.k.type, self.table.type, span)
+        types = (self.q.type, self.k.type, self.table.type)
+        expected = _parts_type(types, self.span.value.data, self.rows.value.data)
         require(self.y.type == expected, f"result is {self.y.type}, expected {expected}")
 
 
-def _parts_type(q: Attribute, pages: Attribute, table: Attribute, span: int) -> TensorType[Any]:
-    tokens, heads, width = extents(q)
-    page = cast("PagesType", pages).page.value.data
-    return tensor(f32, [tokens, heads, extents(table)[1].ceildiv(span // page), width + BESIDE])
+def _parts_type(
+    types: tuple[Attribute, Attribute, Attribute], span: int, rows: int
+) -> TensorType[Any]:
+    """Return the type of the parts of attention with queries, pages and a table of these types."""
+    (tokens, heads, width), blocks = extents(types[0]), extents(types[2])[1]
+    per_part = span // cast("PagesType", types[1]).page.value.data
+    return tensor(f32, [tokens.minimum(rows), heads, blocks.ceildiv(per_part), width + BESIDE])
 
 
 @irdl_op_definition
@@ -338,7 +342,8 @@ class MergeOp(IRDLOperation):
     assembly_format = f"$parts `,` $positions {FUNCTIONAL}"
 
     def __init__(self, parts: SSAValue, positions: SSAValue, span: int) -> None:
-        tokens, heads, _, width = extents(parts.type)
+        _, heads, _, width = extents(parts.type)
+        (tokens,) = extents(positions.type)
         super().__init__(
             operands=[parts, positions],
             properties={"span": IntegerAttr(span, 64)},
@@ -349,9 +354,9 @@ class MergeOp(IRDLOperation):
         """Check shapes."""
         parts, y = extents(self.parts.type), extents(self.y.type)
         require(len(parts) == 4 and self.span.value.data > 0, f"parts are {self.parts.type}")
-        expected = (*parts[:2], parts[3] - BESIDE)
-        require(y == expected, f"result is {self.y.type} of parts {self.parts.type}")
-        require(self.positions.type == tensor(i32, parts[:1]), f"positions {self.positions.type}")
+        expected = (parts[1], parts[3] - BESIDE)
+        require(y[1:] == expected, f"result is {self.y.type} of parts {self.parts.type}")
+        require(self.positions.type == tensor(i32, y[:1]), f"positions {self.positions.type}")
 
 
 OPS: list[type[Operation]] = [

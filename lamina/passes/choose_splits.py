@@ -57,7 +57,7 @@ class ChooseSplitsPass(ModulePass):
             attention = _attention(group.body.block)
             if attention is not None:
                 _set_span(attention, self.span)
-        splitting = _Splitting(groups)
+        splitting = _Splitting(groups, self.rows)
         for block, few in branches(function.body.block, self.rows):
             for call in calls_in(block) if few else ():
                 splitting.split(call)
@@ -94,8 +94,8 @@ class _Half:
 class _Splitting:
     """The groups of a module, and the halves of those that were split."""
 
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
+    def __init__(self, groups: Groups, rows: int) -> None:
+        self._groups, self._rows = groups, rows
         self._halves: dict[str, tuple[_Half, _Half, Attribute]] = {}
 
     def split(self, call: nn.CallOp) -> None:
@@ -116,7 +116,7 @@ class _Splitting:
 
     def _split(self, group: nn.GroupOp) -> tuple[_Half, _Half, Attribute]:
         partial, merge = group.body.clone(), group.body.clone()
-        type = _let_give_parts(partial.block)
+        type = _let_give_parts(partial.block, self._rows)
         _let_take_parts(merge.block, type)
         return (
             self._half(group, "parts", partial, _without_unused(partial.block, 0)),
@@ -129,7 +129,7 @@ class _Splitting:
         return _Half(self._groups.add((name, what), f"{name}_{what}", lambda: body), args)
 
 
-def _let_give_parts(block: Block) -> Attribute:
+def _let_give_parts(block: Block, rows: int) -> Attribute:
     """Let a copy of a group's body give the parts of its attention; return their type."""
     op, end = _attention(block), block.last_op
     assert op is not None
@@ -143,6 +143,7 @@ def _let_give_parts(block: Block) -> Attribute:
         scale=op.scale.value.data,
         block=op.block.value.data,
         span=op.span.value.data,
+        rows=rows,
     )
     block.insert_op_before(partial, op)
     block.add_op(nn.YieldOp(partial.y))

@@ -2,7 +2,7 @@
 
 // Parts have whole pages. What followed attention is in the group that merges them.
 // CHECK:       nn.group @attend_merge attributes {anchor = "merge"} {
-// CHECK-NEXT:  ^bb0(%[[PARTS:.*]]: tensor<?x4x?x36xf32, #nn.dims<["T", "ceildiv(B, 2)"]>>, %[[POSITIONS:.*]]: tensor<?xi32, #nn.dims<["T"]>>):
+// CHECK-NEXT:  ^bb0(%[[PARTS:.*]]: tensor<?x4x?x36xf32, #nn.dims<["min(T, 8)", "ceildiv(B, 2)"]>>, %[[POSITIONS:.*]]: tensor<?xi32, #nn.dims<["T"]>>):
 // CHECK-NEXT:    %[[Y:.*]] = cache.merge %[[PARTS]], %[[POSITIONS]] {{.*}}span = 32 : i64
 // CHECK-NEXT:    nn.tanh %[[Y]]
 // CHECK:       nn.group @attend_parts attributes {anchor = "partial_attention"} {

@@ -33,7 +33,7 @@ def partial(kinds, heads: int, block: int) -> ModuleOp:
         op = attention(body, kinds, heads, block).op
         op.detach()
         parts = cache.PartialAttentionOp(
-            *op.operands[:3], tuple(op.operands[3:]), scale=0.25, block=block, span=SPAN
+            *op.operands[:3], tuple(op.operands[3:]), scale=0.25, block=block, span=SPAN, rows=64
         )
         return body.add(parts)
 

@@ -59,7 +59,8 @@ class _Builder:
     def __init__(self, kernel: Kernel, op: cache.MergeOp) -> None:
         self.kernel, self.op = kernel, op
         self.emit, self.tiles = kernel.emit, kernel.tiles
-        self.tokens, heads, self.parts, _ = extents(op.parts.type)
+        self.tokens, heads, _ = extents(op.y.type)
+        self.parts = extents(op.parts.type)[2]
         self.heads, self.width = merged_heads(op), extents(op.y.type)[2].evaluate({})
         self.groups = heads.evaluate({}) // self.heads
 
