@@ -155,6 +155,8 @@ class _Chooser:
                         self._same(zip(end.operands, op.results, strict=True))
             elif isinstance(op, tile.DotOp):
                 self._settle_sums(op)
+            elif isinstance(op, tile.SliceOp):
+                self._settle_part(op)
             elif is_elementwise(op) or isinstance(op, tile.ReshapeOp):
                 self._same((x, y) for x in op.operands for y in op.results)
 
@@ -173,6 +175,16 @@ class _Chooser:
         if self._fixed.setdefault(op.acc, layout) == layout and found:
             op.attributes[FRAGMENTS] = IntegerAttr(self._threads, 64)
         self._fixed.setdefault(op.y, self._fixed[op.acc])
+
+    def _settle_part(self, op: tile.SliceOp) -> None:
+        """Let a part of what is settled lie as it lies there, if all threads have some of it."""
+        x, y, start = shape_of(op.x.type), shape_of(op.y.type), values(op.start)
+        cut = [d for d in range(len(x)) if x[d] != y[d]]
+        if op.x not in self._fixed or len(cut) != 1 or start[cut[0]] % y[cut[0]]:
+            return
+        part = self._fixed[op.x].part(x, cut[0], y[cut[0]], row_strides(y))
+        if part is not None and part.holds(prod(y)) and part.count * self._threads == prod(y):
+            self._fixed.setdefault(op.y, part)
 
     def _same(self, pairs: Any) -> None:
         for x, y in pairs:

@@ -25,8 +25,8 @@ SUMS = {"i8": "i32", "ui8": "i32"}
 WAYS = {"rows": ([DEPTH, COLUMNS], 0), "columns": ([COLUMNS, DEPTH], 1)}
 
 
-def product(kind: str, way: str) -> ModuleOp:
-    """As many rows as there are, by a matrix whose rows or columns are summed over."""
+def product(kind: str, way: str, *, end: str = "") -> ModuleOp:
+    """As many rows as there are, by a matrix whose rows or columns are summed over, and `end`."""
     (first, second), contracted = WAYS[way]
     x, w = f'tensor<?x{DEPTH}x{kind}, #nn.dims<["T"]>>', f"tensor<{first}x{second}x{kind}>"
     y = f'tensor<?x{COLUMNS}x{SUMS.get(kind, "f32")}, #nn.dims<["T"]>>'
@@ -36,15 +36,16 @@ def product(kind: str, way: str) -> ModuleOp:
 func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}})
     -> ({y} {{lamina.output = "y"}}) {{
   %y = nn.dot_general %x, %w {{contract = [[1, {contracted}]], lamina.src = ["/y"]}} : ({x}, {w}) -> {y}
-  func.return %y : {y}
+  {f"%z = nn.{end} %y : {y}" if end else ""}
+  func.return {"%z" if end else "%y"} : {y}
 }}""",
     ).parse_module()
 
 
 @cache
-def executable(kind: str, way: str, arch: str, *, tf32: bool = False) -> Executable:
+def executable(kind: str, way: str, arch: str, *, tf32: bool = False, end: str = "") -> Executable:
     target = FakeCudaTarget(arch, tf32=tf32, driver=FakeDriver([Specification(DEVICES[arch])]))
-    return lamina.compile(product(kind, way), target)
+    return lamina.compile(product(kind, way, end=end), target)
 
 
 @pytest.mark.parametrize("arch", DEVICES)
@@ -58,7 +59,17 @@ def test_large_tiles_give_what_numpy_does(kind: str, way: str, rows: int, arch: 
     assert np.allclose(y, right, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["i8", "ui8"])
+@pytest.mark.parametrize("arch", DEVICES)
+def test_what_follows_is_computed_for_a_part_of_a_tile_at_a_time(arch: str) -> None:
+    rng = np.random.default_rng(6)
+    x, w = (rng.standard_normal(s, np.float32) for s in ((100, DEPTH), WAYS["rows"][0]))
+    x, w = (each.astype(ELEMENTS["bf16"]) for each in (x, w))
+    (y,) = executable("bf16", "rows", arch, end="silu")(x=x, w=w).values()
+    right = x.astype("f8") @ w.astype("f8")
+    assert np.allclose(y, right / (1 + np.exp(-right)), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["i8", pytest.param("ui8", marks=pytest.mark.gpu)])
 def test_bytes_are_multiplied_by_matrix_units(kind: str) -> None:
     rng = np.random.default_rng(4)
     dtype = {"i8": np.int8, "ui8": np.uint8}[kind]
@@ -70,10 +81,11 @@ def test_bytes_are_multiplied_by_matrix_units(kind: str) -> None:
     assert f"mma.m16n8k32.row.col.{'u8' if kind == 'ui8' else 's8'}" in code.text
 
 
+@pytest.mark.gpu
 @pytest.mark.parametrize("way", WAYS)
 def test_large_tiles_without_units_are_summed_in_ascending_order(way: str) -> None:
     rng = np.random.default_rng(5)
-    x, w = (rng.standard_normal(s, np.float32) for s in ((130, DEPTH), WAYS[way][0]))
+    x, w = (rng.standard_normal(s, np.float32) for s in ((30, DEPTH), WAYS[way][0]))
     (y,) = executable("f32", way, "sm_80")(x=x, w=w).values()
     total = np.zeros(y.shape, np.float64)
     for a, b in zip(x.T, w.T if WAYS[way][1] else w, strict=True):

@@ -13,7 +13,7 @@ from lamina.passes.schedules.shared_tiles import (
 )
 
 SMALL = SharedTile(128, 64, 32, 128)
-LARGE = SharedTile(128, 128, 32, 128, 4, 1024)
+LARGE = SharedTile(128, 128, 32, 128, 4, 1024, 2)
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,17 @@ LARGE = SharedTile(128, 128, 32, 128, 4, 1024)
         (Dot(16, True, 100, 50000, 512), SMALL),
         (Dot(16, True, 512, 4096, 512), LARGE),
         (Dot(16, True, 512, 2048, 512), SMALL),
-        (Dot(16, True, 128, 128, 4096, batches=128), SharedTile(128, 128, 32, 128, 4)),
+        (Dot(16, True, 128, 128, 4096, batches=128), SharedTile(128, 128, 32, 128, 4, None, 2)),
         (Dot(16, True, 4096, 4096, 4100), SMALL),
         (Dot(16, True, 4096, 4096, None), SMALL),
         (Dot(16, True, 4096, 4095, 4096), SMALL),
         (Dot(16, False, 4096, 4096, 4096), SharedTile(64, 64, 32, 128)),
         (Dot(16, True, None, 4096, 512), LARGE),
         (Dot(16, True, None, 576, 512), SMALL),
-        (Dot(8, True, 4096, 4096, 4096), SharedTile(128, 128, 64, 128, 4, 1024)),
-        (Dot(8, True, 4096, 4096, 96), SharedTile(128, 128, 32, 128, 4, 1024)),
+        (Dot(16, True, 4096, 4096, 512, beside=True), LARGE),
+        (Dot(16, True, None, 4096, 512, beside=True), SMALL),
+        (Dot(8, True, 4096, 4096, 4096), SharedTile(128, 128, 64, 128, 4, 1024, 2)),
+        (Dot(8, True, 4096, 4096, 96), SharedTile(128, 128, 32, 128, 4, 1024, 2)),
         (Dot(8, True, 64, 64, 64), SharedTile(128, 64, 64, 128)),
     ],
 )
@@ -52,7 +54,7 @@ def test_floats_have_units_where_a_machine_is_told_to() -> None:
     wide = Dot(32, True, 4096, 4096, 4096)
     for matrix in (WARP, WARPGROUP):
         model = CostModel(Machine(threads=128, matrix=matrix, tf32=True))
-        assert model.shared_dot(wide) == SharedTile(128, 128, 16, 128, 4, 1024)
+        assert model.shared_dot(wide) == SharedTile(128, 128, 16, 128, 4, 1024, 2)
 
 
 @pytest.mark.parametrize("matrix", [0, WARP])

@@ -42,6 +42,9 @@ TURNED = 4096
 """Elements that a program turns round at most: what is read again and again stays in the first
 cache level."""
 
+WIDE = 256
+"""Columns from which a tile is finished in parts of its columns."""
+
 BYTES_AT_ONCE = 32
 """Bytes of K that a matrix unit multiplies at once."""
 
@@ -156,6 +159,9 @@ class _Builder:
         shared = schedule is not None and schedule.get("threads", 1) > 1
         self.square = self.step if shared else max(SQUARE, self.step)
         self.copied = schedule is not None and "stages" in schedule.values.data
+        ends = (nn.DotGeneralOp, nn.CastOp, nn.YieldOp)
+        follows = any(not isinstance(each, ends) for each in kernel.group.body.block.ops)
+        self.parts = schedule.get("parts", 1) if schedule and follows else 1
         self.band = schedule.get("b", 0) // self.columns if schedule else 0
         most = most_sums(schedule.get("threads", 1) if schedule else 1)
         if self.rows * self.columns > most:
@@ -237,9 +243,37 @@ class _Builder:
     def _tile(self, index: dict[int, Span], right: Right | None = None) -> None:
         """Emit one tile of the result."""
         where = tuple(index[d] for d in range(len(self.shape)))
-        total = self.emit.cast(self._accumulate(index, right), nn.element(self.op.y))
-        self.tiles.fix(self.op.y, total)
-        self.kernel.store(where[:-1], where[-1])
+        total = self._accumulate(index, right)
+        for start, sizes in self._pieces():
+            piece = total if not start else self.emit.add(tile.SliceOp(total, start, sizes))
+            self.tiles.fix(self.op.y, self.emit.cast(piece, nn.element(self.op.y)))
+            here = where if not start else self._at(where, start, sizes)
+            self.kernel.store(here[:-1], here[-1])
+
+    def _pieces(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Return where each part begins in which a tile is finished, and its sizes.
+
+        A wide tile is cut into columns, another one into rows. Of one part nothing is said.
+        """
+        rows, columns, parts = self.rows, self.columns, self.parts
+        if parts > 1 and columns >= WIDE and columns % parts == 0:
+            size = columns // parts
+            return [((0, n * size), (rows, size)) for n in range(parts)]
+        if parts > 1 and self.row_dim is not None and rows % parts == 0:
+            size = rows // parts
+            return [((n * size, 0), (size, columns)) for n in range(parts)]
+        return [((), ())]
+
+    def _at(
+        self, where: Sequence[Span], start: Sequence[int], sizes: Sequence[int]
+    ) -> tuple[Span, ...]:
+        """Return where a part of a tile is."""
+        moved = list(where)
+        for dim, begin, size in zip((self.row_dim, -1), start, sizes, strict=True):
+            if dim is not None:
+                first = self.emit.plus(where[dim].start, begin)
+                moved[dim] = Span(first, size, where[dim].inside)
+        return tuple(moved)
 
     def _order(self) -> tuple[SSAValue, Callable[[], SSAValue]]:
         """Return which tile of columns this program has, and what gives its tile of rows.

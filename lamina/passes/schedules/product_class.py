@@ -61,7 +61,14 @@ def dot_of(group: nn.GroupOp) -> Dot:
         columns=sizes[last],
         depth=extents(op.a.type)[roles.contract[0]].constant,
         batches=batches,
+        beside=_reads_beside(group, op),
     )
+
+
+def _reads_beside(group: nn.GroupOp, op: nn.DotGeneralOp) -> bool:
+    """Tell whether what follows a product reads another tensor of its result's extents."""
+    others = [arg for arg in group.body.block.args if arg not in (op.a, op.b)]
+    return any(extents(arg.type) == extents(op.y.type) for arg in others)
 
 
 def _in_runs(type: Attribute) -> bool:

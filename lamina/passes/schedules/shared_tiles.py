@@ -9,6 +9,7 @@ every multiprocessor should have one.
   either case a thread has 128 sums, half of its registers.
 - Copies of later rounds are under way while one is multiplied: `ROUNDS` in all, since memory takes
   about as long as two rounds of a large tile.
+- What follows a product is computed for a part of a tile at a time, which has room beside the sums.
 - Programs that run at once go through some columns of the result for all of its rows: what they
   read of both operands together is then least, and is found in the second cache level.
 """
@@ -56,8 +57,8 @@ class Dot:
     """A product of two tensors, as far as its tile depends on it; None for what is not known.
 
     Its elements are floats of 16 or 32 `bits`, or integers of 8; `whole` says that rows of both in
-    memory are whole runs of what a thread loads at once; `batches` are all extents but the last
-    two.
+    memory are whole runs of what a thread loads at once, `beside` that another tensor of the
+    result's extents is read; `batches` are all extents but the last two.
     """
 
     bits: int = 32
@@ -66,14 +67,15 @@ class Dot:
     columns: int | None = None
     depth: int | None = None
     batches: int = 1
+    beside: bool = False
 
 
 @dataclass(frozen=True)
 class SharedTile:
     """Rows `m` by columns `n` that `threads` threads share, `k` columns of K at once.
 
-    The operands of `stages` rounds are in shared memory; programs go through bands of `b` columns.
-    None is what is not said.
+    The operands of `stages` rounds are in shared memory; programs go through bands of `b` columns,
+    and finish a tile in `parts`. None is what is not said.
     """
 
     m: int
@@ -82,6 +84,7 @@ class SharedTile:
     threads: int
     stages: int | None = None
     b: int | None = None
+    parts: int | None = None
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -89,12 +92,12 @@ class SharedTile:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-_LARGE: Final[Mapping[int, tuple[tuple[int, int, int, int], ...]]] = {
-    WARP: ((128, 128, 32, 1),),
-    WARPGROUP: ((128, 128, 64, 1), (128, 256, 64, 2)),
+_LARGE: Final[Mapping[int, tuple[tuple[int, int, int, int, int], ...]]] = {
+    WARP: ((128, 128, 32, 1, 2),),
+    WARPGROUP: ((128, 128, 64, 1, 2), (128, 256, 64, 2, 4)),
 }
-"""Larger tiles of matrix units, by their rows: m, n, columns of K of 16 bits, and how many times as
-many threads."""
+"""Larger tiles of matrix units, by their rows: m, n, columns of K of 16 bits, how many times as
+many threads, and the parts in which they are finished, of each of which all threads have some."""
 
 
 def shared_tile(
@@ -115,16 +118,15 @@ def shared_tile(
         return small
     if not fast:
         large = SharedTile(SIDE, SIDE, SHORT, 2 * threads, ROUNDS, _band(dot, SIDE))
-        enough = _tiles(dot, SIDE, SIDE) >= MULTIPROCESSORS and _is_even(dot, SHORT)
-        return large if enough else small
+        return large if _is_large(dot, SIDE, SIDE, SHORT) else small
     rows = matrix if dot.bits == 16 else WARP
     if rows == WARPGROUP and _is_even(dot, BOXED):
         # Rows of 128 bytes come as boxes, whatever the rows of the tile.
         small = replace(small, k=BOXED, stages=ROUNDS)
     fitting = [
-        SharedTile(m, n, _step(dot, k), threads * times, ROUNDS, _band(dot, n))
-        for m, n, k, times in _LARGE[rows]
-        if _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, _step(dot, k))
+        SharedTile(m, n, _step(dot, k), threads * times, ROUNDS, _band(dot, n), parts)
+        for m, n, k, times, parts in _LARGE[rows]
+        if _is_large(dot, m, n, _step(dot, k))
     ]
     return fitting[-1] if fitting else small
 
@@ -133,6 +135,15 @@ def _step(dot: Dot, k: int) -> int:
     """Return the columns of K whose bytes are those of `k` of 16 bits, or of bytes half of them."""
     step = k * 16 // dot.bits
     return step // 2 if dot.bits == 8 and (dot.depth or 0) % step else step
+
+
+def _is_large(dot: Dot, m: int, n: int, k: int) -> bool:
+    """Tell whether all multiprocessors have such a tile, and its threads room for what follows.
+
+    Where some rows may be outside, what is read beside waits in registers for all of them.
+    """
+    waits = dot.beside and (dot.rows is None or dot.rows % m > 0)
+    return _tiles(dot, m, n) >= MULTIPROCESSORS and _is_even(dot, k) and not waits
 
 
 def _is_even(dot: Dot, k: int) -> bool:
