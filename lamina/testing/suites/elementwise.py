@@ -22,7 +22,18 @@ NARROW: tuple[Attribute, ...] = (f32, f16, bf16)
 FLOATS: tuple[Attribute, ...] = (*NARROW, f64)
 INTEGERS: tuple[Attribute, ...] = (i8, i16, i32, i64)
 ALL: tuple[Attribute, ...] = (*FLOATS, i1, *INTEGERS)
-UNSIGNED: tuple[Attribute, ...] = (ui8, ui16, ui32, ui64)
+
+UNSIGNED_CASTS: dict[Attribute, tuple[Attribute, ...]] = {
+    f32: (ui8, ui16, ui32, ui64),
+    f16: (ui8,),
+    f64: (ui32, ui64),
+    i8: (ui32,),
+    i64: (ui8, ui16),
+    ui8: (f32, f16, i32, i64),
+    ui32: (f32, i64, ui16),
+    ui64: (f32, f64, bf16, i32, ui8),
+}
+"""From which elements to which: one side is unsigned."""
 
 EXACT: tuple[Unary, ...] = (nn.AbsOp, nn.NegOp, nn.ReluOp, nn.SignOp)
 """Operations of one operand, a number of any type."""
@@ -78,8 +89,10 @@ def cases() -> Iterator[Case]:
     for kind in FLOATS:
         yield Case(f"functions-{kind}", partial(_functions, kind))
         yield Case(f"arithmetic-{kind}", partial(_floats, kind))
-    for kind in (*INTEGERS, ui8, ui64):
+    for kind in INTEGERS:
         yield Case(f"arithmetic-{kind}", partial(_integers, kind))
+    for kind in (ui8, ui64):
+        yield Case(f"arithmetic-{kind}", partial(_unsigned, kind))
     yield Case("logic-i1", _logic)
     for kind in ALL:
         yield Case(f"casts-{kind}", partial(_casts, kind))
@@ -164,12 +177,21 @@ def _casts(kind: Attribute, sheet: Sheet) -> None:
 
 
 def _unsigned_casts(sheet: Sheet) -> None:
-    given = {k: sheet.given(f"x_{k}", k, ["N"], edges) for k in (f32, bf16, f64, i8, i64)}
-    given |= {k: sheet.given(f"x_{k}", k, ["N"], edges) for k in UNSIGNED}
-    for kind, x in given.items():
-        for to in (*UNSIGNED, f32, f16, i32, i64):
-            if to != kind and (kind in UNSIGNED or to in UNSIGNED):
-                sheet.compute(f"{kind}_to_{to}", nn.CastOp(x, to), rtol=0.0)
+    for kind, others in UNSIGNED_CASTS.items():
+        x = sheet.given(f"x_{kind}", kind, ["N"], edges)
+        for to in others:
+            sheet.compute(f"{kind}_to_{to}", nn.CastOp(x, to), rtol=0.0)
+
+
+def _unsigned(kind: Attribute, sheet: Sheet) -> None:
+    a, b = (sheet.given(name, kind, ["N"], edges) for name in "ab")
+    for op in (nn.AbsOp(a), nn.NegOp(a), nn.SignOp(a)):
+        sheet.compute(_name(op), op)
+    for make in (nn.DivOp, nn.ModOp, nn.MaxOp, nn.MinOp, nn.PowOp):
+        op = make(a, b)
+        sheet.compute(_name(op), op)
+    sheet.compute("lt", nn.CompareOp("lt", a, b))
+    sheet.compute("ge", nn.CompareOp("ge", a, b))
 
 
 def _bits(sheet: Sheet) -> None:
