@@ -66,14 +66,14 @@ LayoutOf = Callable[[SSAValue], Layout]
 class ChooseLayoutsPass(ModulePass):
     """Each operation of a kernel says how its tiles lie in the registers of `threads` threads.
 
-    A kernel whose schedule names other threads has those. A sum of products is spread so that a
-    thread's registers span rows and columns; what is computed element by element lies as its
-    operand does, and what is loaded lies as it is wanted. The rest is spread so that neighbouring
-    threads hold neighbouring elements. With `fragments`, products of 16-bit floats and 8-bit
-    integers lie as the matrix units of subgroups of 32 threads have them, where their sizes allow
-    it (without `integers`, of floats alone); with `tf32`, so do those of f32, whose units take 10
-    bits of fraction; with `warpgroups`, those of 16-bit floats as four subgroups have them
-    together.
+    A kernel whose schedule names other threads has those, and what its builder says of a tile
+    stays. A sum of products is spread so that a thread's registers span rows and columns; what is
+    computed element by element lies as its operand does, and what is loaded lies as it is wanted.
+    The rest is spread so that neighbouring threads hold neighbouring elements. With `fragments`,
+    products of 16-bit floats and 8-bit integers lie as the matrix units of subgroups of 32 threads
+    have them, where their sizes allow it (without `integers`, of floats alone); with `tf32`, so do
+    those of f32, whose units take 10 bits of fraction; with `warpgroups`, those of 16-bit floats as
+    four subgroups have them together.
     """
 
     name = "choose-layouts"

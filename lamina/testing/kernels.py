@@ -25,6 +25,7 @@ from lamina.testing.zoo import (
     lstm_steps,
     mean_pool_overhang,
     norm_quantize_matmul,
+    packed_matmul,
     paged_attention,
     pool3x3_stride2,
     rope_paged_write,
@@ -47,8 +48,9 @@ def _case(
     tolerance: float = 2e-6,
     name: str = "",
     error: str = "",
+    program: str = "",
 ) -> ZooCase:
-    program = make.__module__.rpartition(".")[2]
+    program = program or make.__module__.rpartition(".")[2]
     path = _FOLDER / f"{program}.mlir"
     return ZooCase(name or program, path, make, sizes, tolerance, error)
 
@@ -56,6 +58,14 @@ def _case(
 ZOO: tuple[ZooCase, ...] = (
     _case(paged_attention.make, sizes=(0, 1, 3, 7), tolerance=1e-5),
     _case(norm_quantize_matmul.make, tolerance=1e-4),
+    _case(packed_matmul.make, sizes=(0, 1, 17), tolerance=1e-5),
+    _case(packed_matmul.make_split, sizes=(0, 1, 5), tolerance=1e-5, program="packed_matmul_split"),
+    _case(
+        packed_matmul.make_bytes,
+        sizes=(0, 1, 17),
+        tolerance=1e-5,
+        program="packed_matmul_bytes",
+    ),
     _case(conv3x3_stride2.make, tolerance=1e-5),
     _case(conv_rows.make, sizes=(3,), tolerance=1e-5),
     _case(depthwise_rows.make, sizes=(9,), tolerance=1e-5),

@@ -70,6 +70,7 @@ ALONE = (
     "paged_attention",
     "split_kv_attention",
     "norm_quantize_matmul",
+    "packed_matmul",
     "top_k",
     "scatter_duplicates",
 )

@@ -74,15 +74,17 @@ def shared_linear(
     rows: int | None,
     threads: int,
     *,
-    pages: bool,
+    sums: int = 1,
+    pages: bool = False,
 ) -> SharedLinear:
     """Return the tile of `products` products of `depth` columns of K, whole blocks.
 
     `counts` are the panels that a program may take, ascending; there are at most `rows` rows, None
-    for any number. `pages` says that rows wait in memory of the block to be written one by one.
+    for any number. An element has `sums` sums in the innermost loop; `pages` says that rows wait in
+    memory of the block to be written one by one.
     """
     if rows is not None and rows <= FEW:
-        return _few(depth, counts, products, rows, threads)
+        return _few(depth, counts, products * sums, rows, threads)
     panels = _at_most(counts, max(1, COLUMNS // (PANEL * products)))
     fitting = EACH * threads // (panels * PANEL * products)
     most = min(ROWS, _power(fitting)) // (2 if pages else 1)

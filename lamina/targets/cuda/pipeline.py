@@ -6,6 +6,8 @@ from typing import Final
 
 from xdsl.passes import ModulePass
 
+from lamina.errors import InputError
+from lamina.passes.choose_activations import ChooseActivationsPass
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
@@ -33,14 +35,27 @@ KEYS_ABREAST: Final = 64
 """Keys that attention scores at once: a page, so that neighbouring threads read neighbours."""
 
 
-def cuda_passes(kv: str, arch: str, fallback: str, *, tf32: bool = False) -> tuple[ModulePass, ...]:
+ACTIVATIONS: Final = ("f32", "auto")
+"""What rows are multiplied by quantised weights as: numbers, or quants of 8 bits."""
+
+
+def cuda_passes(
+    kv: str, arch: str, fallback: str, *, tf32: bool = False, activations: str = "f32"
+) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to kernels of one thread on one arena.
 
     `kv` is the element type of the pages of keys and values, `arch` what the code is for, and
     `fallback` says what becomes of what has no kernel; with `tf32`, f32 are multiplied by matrix
-    units. Raises InputError for another value.
+    units. `activations` are "f32", or "auto": of 8 bits beside quantised weights. Raises InputError
+    for another value.
     """
     memory = most_shared(arch)
+    if activations not in ACTIVATIONS:
+        known = " or ".join(ACTIVATIONS)
+        raise InputError(
+            f"the target cuda, option activations: expected {known}, got {activations!r}"
+        )
+    quantised = () if activations == "f32" else (ChooseActivationsPass(),)
     check_pages("cuda", kv)
     together = arch in WARPGROUPS
     layouts = ChooseLayoutsPass(THREADS, fragments=True, warpgroups=together, tf32=tf32)
@@ -55,7 +70,7 @@ def cuda_passes(kv: str, arch: str, fallback: str, *, tf32: bool = False) -> tup
     )
     threads = LowerTilesPass(THREADS, SUBGROUP, memory, narrow=True, stages=STAGES, boxes=together)
     inserted = {
-        "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST),),
+        "fusion": (ChooseCacheLayoutPass(kv, KEYS_ABREAST), *quantised),
         "groups": (*split_passes(), schedule),
         "kernels": (PlanCopiesPass(),),
         "plan": (layouts, threads),

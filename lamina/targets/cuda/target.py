@@ -25,7 +25,7 @@ class CudaTarget(DeviceTarget):
     ends in `a` runs on that one alone. `kv` is the element type of the pages of keys and values,
     f32 or f16. `device` is the number of a device. `fallback` says whether what has no kernel runs
     on the "host", or is an "error". With `tf32`, f32 are multiplied by matrix units, which take 10
-    bits of their fraction.
+    bits of their fraction. `activations` is "f32", or "auto": 8-bit where weights are quantised.
     """
 
     name: ClassVar[str] = "cuda"
@@ -35,6 +35,7 @@ class CudaTarget(DeviceTarget):
     device: int = field(default=0, metadata={"spec": False})
     fallback: str = "host"
     tf32: bool = False
+    activations: str = "f32"
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -47,7 +48,9 @@ class CudaTarget(DeviceTarget):
         """Return the passes from an imported module to kernels of one thread."""
         from lamina.targets.cuda.pipeline import cuda_passes
 
-        return cuda_passes(self.kv, self.arch, self.fallback, tf32=self.tf32)
+        return cuda_passes(
+            self.kv, self.arch, self.fallback, tf32=self.tf32, activations=self.activations
+        )
 
     def host(self) -> str:
         """Return what of this machine the code depends on: the linker of machine code."""
