@@ -69,7 +69,9 @@ class RecurrentOp(IRDLOperation):
     h = (1 - z) n + z h. An LSTM has i, f = f(s + p c), with `coupled` f = 1 - i, c = f c + i g(s),
     o = f(s + p c) of the new c, h = o * h(c); `peepholes[3, H]` are p of i, o, f. `clip` bounds
     what the functions of gates are given. `lengths[B]` i32: beyond it states stay and y is 0.
-    `reverse` begins at the end. (Hochreiter and Schmidhuber 1997; Cho et al. 2014.)
+    `reverse` begins at the end. With `levels` r meets (q - n) d for a row h: d = (max h - min h) /
+    255 with 0 in the range, n = round(-min h / d), q = round(h / d) + n in [0, 255].
+    (Hochreiter and Schmidhuber 1997; Cho et al. 2014.)
 
     %y, %h = nn.recurrent %x, %r, %h0 {cell = "rnn", roles = ["x", "r", "h"],
              functions = [["tanh"]]} : (tensor<5x2x1x8xf32>, tensor<8x1x8xf32>, tensor<2x8xf32>)
@@ -86,6 +88,7 @@ class RecurrentOp(IRDLOperation):
     reverse = opt_prop_def(UnitAttr)
     linear = opt_prop_def(UnitAttr)
     coupled = opt_prop_def(UnitAttr)
+    levels = opt_prop_def(UnitAttr)
     ys = var_result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -102,6 +105,7 @@ class RecurrentOp(IRDLOperation):
         reverse: bool = False,
         linear: bool = False,
         coupled: bool = False,
+        levels: bool = False,
     ) -> None:
         x, h = operands["x"], operands["h"]
         shape = extents(x.type)
@@ -117,6 +121,7 @@ class RecurrentOp(IRDLOperation):
                 "reverse": UnitAttr() if reverse else None,
                 "linear": UnitAttr() if linear else None,
                 "coupled": UnitAttr() if coupled else None,
+                "levels": UnitAttr() if levels else None,
             },
             result_types=[[tensor(element, (*shape[:2], shape[3])), *states]],
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
@@ -55,7 +55,7 @@ class _Split:
         for arg, name in weights.items():
             assert isinstance(name, StringAttr)
             self.names[arg] = name.data
-        moved = [op for op in self.forward.body.block.ops if _moves(op, constant)]
+        moved = _moved(list(self.forward.body.block.ops), constant)
         inside = set(moved)
         needed = self._needed(moved, inside, list(weights))
         for arg, name in weights.items():
@@ -63,7 +63,7 @@ class _Split:
             self.map[arg].name_hint = arg.name_hint
             self.sources.append(DictionaryAttr({WEIGHT: name}))
         for op in moved:
-            self._bring_constants(op)
+            self._bring_operands(op)
             self.block.add_op(op.clone(self.map))
         self._return(needed)
         self._replace(needed, moved, list(weights))
@@ -75,12 +75,13 @@ class _Split:
         values = [*weights, *(result for op in moved for result in op.results)]
         return [v for v in values if any(use.operation not in inside for use in v.uses)]
 
-    def _bring_constants(self, op: Operation) -> None:
-        """Have the constants that stay in `@forward` here too, for an operation that uses them."""
+    def _bring_operands(self, op: Operation) -> None:
+        """Have what stays in `@forward` here too, for an operation that uses it."""
         for operand in op.operands:
-            if operand not in self.map and isinstance(operand.owner, nn.ConstantOp):
-                self.block.add_op(copy := operand.owner.clone())
-                self.map[operand] = copy.y
+            if operand not in self.map and isinstance(operand, OpResult):
+                self._bring_operands(operand.op)
+                self.block.add_op(copy := operand.op.clone(self.map))
+                self.map |= dict(zip(operand.op.results, copy.results, strict=True))
 
     def _return(self, needed: list[SSAValue]) -> None:
         self.block.add_op(ReturnOp(*(self.map[value] for value in needed)))
@@ -134,6 +135,16 @@ class _Split:
                 block.erase_arg(arg)
         self.forward.arg_attrs = ArrayAttr(kept) if kept else ArrayAttr([EMPTY])
         retype(self.forward)
+
+
+def _moved(ops: list[Operation], constant: set[SSAValue]) -> list[Operation]:
+    """Return what goes to `@prepare`; of what makes a weight larger, that which is used there."""
+    inside = {op for op in ops if _moves(op, constant)}
+    for op in reversed(ops):
+        uses = [use.operation for result in op.results for use in result.uses]
+        if uses and all(result in constant for result in op.results) and _widens(op):
+            inside |= {op} if all(user in inside for user in uses) else set()
+    return [op for op in ops if op in inside]
 
 
 def _moves(op: Operation, constant: set[SSAValue]) -> bool:

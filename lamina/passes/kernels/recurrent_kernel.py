@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import IndexType, f32, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
@@ -74,7 +74,7 @@ class _Builder:
         self.span = Span(start, self.rows, inside=whole)
         self.all_rows = Span(self.emit.index(0), self.rows, inside=True)
         self.h = self.emit.scratch(f32, [2, self.rows, self.padded])
-        kept = KEPT[op.cell.data]
+        kept = KEPT[op.cell.data] + (() if op.levels is None else ("levels",))
         self.kept = {each: self.emit.scratch(f32, [self.rows, self.padded]) for each in kept}
 
     def build(self) -> tile.KernelOp:
@@ -151,6 +151,8 @@ class _Builder:
     # A step
 
     def _step(self, step: _Step) -> None:
+        if self.op.levels is not None:
+            self._find_levels(step)
         match self.op.cell.data:
             case "rnn":
                 self._columns(lambda at: self._put(step, at, self._rnn(step, at)))
@@ -190,7 +192,7 @@ class _Builder:
 
         def some(k: SSAValue, *sums: SSAValue) -> Sequence[SSAValue]:
             rows = Span(k, self.depth, inside=self.width % self.depth == 0)
-            a = state(rows) if state else self._state(step.old, rows)
+            a = state(rows) if state else self._multiplied(step, rows)
             found: list[SSAValue] = []
             for gate, acc in zip(gates, sums, strict=True):
                 b = self._load("r", (rows, self._gate(gate), at))
@@ -200,6 +202,55 @@ class _Builder:
 
         end = -(-self.width // self.depth) * self.depth
         return self.tiles.loop(emit.index(0), emit.index(end), emit.index(self.depth), sums, some)
+
+    def _multiplied(self, step: _Step, at: Span) -> SSAValue:
+        """Return columns of the old state as they meet their weights."""
+        if self.op.levels is not None:
+            return self._get("levels", at)
+        return self._state(step.old, at)
+
+    def _find_levels(self, step: _Step) -> None:
+        """Keep the old state as the nearest of 256 levels between its rows' ends and 0."""
+        emit = self.emit
+
+        def ends(j: SSAValue, low: SSAValue, high: SSAValue) -> Sequence[SSAValue]:
+            h = self._existing(Span(j, self.columns), self._state(step.old, Span(j, self.columns)))
+            return [
+                emit.binary(arith.MinimumfOp, low, h),
+                emit.binary(arith.MaximumfOp, high, h),
+            ]
+
+        bounds = emit.index(0), emit.index(self.padded), emit.index(self.columns)
+        low, high = self.tiles.loop(*bounds, [self._number(0), self._number(0)], ends)
+        low, high = emit.reduce(low, "min", [1]), emit.reduce(high, "max", [1])
+        wide = [emit.broadcast(each, [0], self.shape) for each in (low, high)]
+        scale = emit.binary(arith.SubfOp, wide[1], wide[0])
+        scale = emit.binary(arith.DivfOp, scale, self._number(255))
+        some = emit.add(tile.CompareOp("gt", scale, self._number(0)))
+        scale = emit.add(tile.SelectOp(some, scale, self._number(1)))
+        zero = emit.binary(arith.DivfOp, emit.add(arith.NegfOp(wide[0])), scale)
+        zero = emit.add(math.RoundEvenOp(zero))
+
+        def keep(at: Span) -> None:
+            q = emit.binary(arith.DivfOp, self._state(step.old, at), scale)
+            q = emit.binary(arith.AddfOp, emit.add(math.RoundEvenOp(q)), zero)
+            q = emit.binary(arith.MaximumfOp, q, self._number(0))
+            q = emit.binary(arith.MinimumfOp, q, self._number(255))
+            q = emit.binary(arith.SubfOp, q, zero)
+            self._keep("levels", at, emit.binary(arith.MulfOp, q, scale))
+
+        self._columns(keep)
+
+    def _existing(self, at: Span, x: SSAValue) -> SSAValue:
+        """Return columns of the state, 0 where there are none."""
+        if self.padded == self.width:
+            return x
+        emit = self.emit
+        places = emit.add(tile.IotaOp(IndexType(), self.columns))
+        places = emit.binary(arith.AddiOp, places, emit.add(tile.SplatOp(at.start, [self.columns])))
+        last = emit.full(self.width, IndexType(), [self.columns])
+        inside = emit.broadcast(emit.add(tile.CompareOp("lt", places, last)), [1], self.shape)
+        return emit.add(tile.SelectOp(inside, x, self._number(0)))
 
     def _gate(self, gate: int) -> Span:
         return self._one(self.emit.index(gate))

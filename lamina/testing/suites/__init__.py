@@ -15,6 +15,7 @@ from lamina.testing.suites import (
     products,
     quantised,
     ragged,
+    recurrent,
     reductions,
     shapes,
 )
@@ -25,6 +26,7 @@ TOPICS = (
     reductions,
     products,
     convolutions,
+    recurrent,
     quantised,
     ragged,
     fusions,

@@ -13,7 +13,7 @@ from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
 
 
-def _zero(node: Node, index: int) -> Tensor | None:
+def zero_of(node: Node, index: int) -> Tensor | None:
     """Return the zero of quantised numbers, an input; None for one that is 0."""
     if not node.has(index):
         return None
@@ -29,10 +29,10 @@ def _zero(node: Node, index: int) -> Tensor | None:
 @converts("MatMulInteger")
 def matmul_integer(node: Node) -> Tensor:
     """A product of matrices of 8-bit integers in i32."""
-    return _matrices(node, node.x(0), node.x(1), _zero(node, 2), _zero(node, 3))
+    return integer_matrices(node, node.x(0), node.x(1), zero_of(node, 2), zero_of(node, 3))
 
 
-def _matrices(
+def integer_matrices(
     node: Node, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None
 ) -> Tensor:
     """Return `(a - a_zero) (b - b_zero)` in i32; zeros are one number, or one a row or column.
@@ -40,10 +40,10 @@ def _matrices(
     The product is that of the bytes; what the zeros add to it are sums of rows and columns.
     """
     if len(a.shape) == 1:
-        y = _matrices(node, node.reshape(a, [1, *a.shape]), b, a_zero, b_zero)
+        y = integer_matrices(node, node.reshape(a, [1, *a.shape]), b, a_zero, b_zero)
         return node.reshape(y, [*y.shape[:-2], *y.shape[-1:]])
     if len(b.shape) == 1:
-        y = _matrices(node, a, node.reshape(b, [*b.shape, 1]), a_zero, b_zero)
+        y = integer_matrices(node, a, node.reshape(b, [*b.shape, 1]), a_zero, b_zero)
         return node.reshape(y, y.shape[:-1])
     y = dot_of_matrices(node, a, b)
     rows = node.cast(a, INT32)
@@ -68,25 +68,25 @@ def _of_rows(node: Node, s: Tensor) -> Tensor:
 def qlinear_matmul(node: Node) -> Tensor:
     """A product of quantised matrices, quantised."""
     a_scale, b_scale, y_scale = (node.cast(node.x(i), FLOAT) for i in (1, 4, 6))
-    y = _matrices(node, node.x(0), node.x(3), _zero(node, 2), _zero(node, 5))
+    y = integer_matrices(node, node.x(0), node.x(3), zero_of(node, 2), zero_of(node, 5))
     scale = node.binary(nn.MulOp, _of_rows(node, a_scale), b_scale)
     scale = node.binary(nn.DivOp, scale, y_scale)
     q = node.binary(nn.MulOp, node.cast(y, FLOAT), scale)
-    return rounded(node, q, _zero(node, 7), node.value(7).kind)
+    return rounded(node, q, zero_of(node, 7), node.value(7).kind)
 
 
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(node: Node) -> Tensor:
     """A product of f32 rows, quantised by their range, and quantised columns; in f32."""
     a, a_scale, a_zero = dynamic(node, node.x(0))
-    y = _matrices(node, a, node.x(1), a_zero, _zero(node, 3))
+    y = integer_matrices(node, a, node.x(1), a_zero, zero_of(node, 3))
     return _in_float(node, y, a_scale, node.x(2), 4)
 
 
 @converts("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(node: Node) -> Tensor:
     """A product of quantised matrices in f32."""
-    y = _matrices(node, node.x(0), node.x(1), _zero(node, 4), _zero(node, 5))
+    y = integer_matrices(node, node.x(0), node.x(1), zero_of(node, 4), zero_of(node, 5))
     return _in_float(node, y, node.x(2), node.x(3), 6)
 
 
@@ -107,7 +107,7 @@ def conv_integer(node: Node) -> Tensor:
 
 def _convolution(node: Node, x: Tensor, w: Tensor, x_zero: int, w_zero: int) -> Tensor:
     """Return a convolution in i32, channels last; padding is of what stands for 0."""
-    moved = _zero(node, x_zero), _zero(node, w_zero)
+    moved = zero_of(node, x_zero), zero_of(node, w_zero)
     if moved != (None, None):
         x, w = node.cast(x, INT32), node.cast(w, INT32)
     if moved[0] is not None:
@@ -135,7 +135,7 @@ def qlinear_conv(node: Node) -> Tensor:
     scale = node.binary(nn.MulOp, node.reshape(node.x(1), []), w_scale)
     scale = node.binary(nn.DivOp, scale, node.reshape(node.x(6), []))
     q = node.binary(nn.MulOp, node.cast(y, FLOAT), scale)
-    return channels_first(node, rounded(node, q, _zero(node, 7), node.value(7).kind))
+    return channels_first(node, rounded(node, q, zero_of(node, 7), node.value(7).kind))
 
 
 # Weights of a few bits

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.nn_recurrent import ACTIVATIONS, FUNCTIONS, GATES, Function
-from lamina.frontend.onnx.converters.quantised import dequantised
+from lamina.frontend.onnx.converters.integer_products import integer_matrices, zero_of
+from lamina.frontend.onnx.converters.quantised import dequantised, dynamic
 from lamina.frontend.onnx.kinds import FLOAT, INT32
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
@@ -37,10 +38,14 @@ _PARAMETERS: Final = {
 
 @dataclass(frozen=True)
 class _Weights:
-    """The weights of one direction: `w[gate * H, I]`, `r[H, gate * H]`."""
+    """One direction: what rows of inputs give to its gates, and its state's `r[H, gate * H]`.
 
-    w: Tensor
+    With `levels` the state meets them as bytes would.
+    """
+
+    products: Callable[[Tensor], Tensor]
     r: Tensor
+    levels: bool = False
 
 
 @converts("RNN", "GRU", "LSTM")
@@ -50,26 +55,33 @@ def recurrent(node: Node) -> list[Tensor]:
 
 
 def _plain(node: Node, d: int) -> _Weights:
-    return _Weights(_of(node, node.x(1), d), node.transpose(_of(node, node.x(2), d), [1, 0]))
+    w, r = (_of(node, node.x(i), d) for i in (1, 2))
+    return _Weights(lambda x: node.dot(x, w, [(1, 1)]), node.transpose(r, [1, 0]))
 
 
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
 def dynamic_quantize_lstm(node: Node) -> list[Tensor]:
-    """A layer of an LSTM whose weights are 8-bit integers; they are turned into floats once."""
+    """A layer of an LSTM with weights of bytes, which inputs and states meet as bytes, too."""
     return _layer(node, "lstm", [_bytes(node, d) for d in range(_count(node))])
 
 
 def _bytes(node: Node, d: int) -> _Weights:
-    w, r = (_dequantised(node, i, s, d) for i, s in ((1, 8), (2, 10)))
-    return _Weights(node.transpose(w, [1, 0]), r)
+    w, w_scale, w_zero = _stored(node, 1, 8, d)
+    r, r_scale, r_zero = _stored(node, 2, 10, d)
+
+    def products(x: Tensor) -> Tensor:
+        q, scale, zero = dynamic(node, x)
+        y = node.cast(integer_matrices(node, q, w, zero, w_zero), FLOAT)
+        return node.binary(nn.MulOp, y, node.binary(nn.MulOp, scale, w_scale))
+
+    return _Weights(products, dequantised(node, r, r_scale, r_zero), levels=True)
 
 
-def _dequantised(node: Node, index: int, scale: int, d: int) -> Tensor:
-    """Return a matrix of 8-bit integers as floats: scales are one number, or one a column."""
-    x = _of(node, node.x(index), d)
-    s = _of(node, node.x(scale), d)
-    zero = _of(node, node.x(scale + 1), d) if node.has(scale + 1) else None
-    return dequantised(node, x, s, zero)
+def _stored(node: Node, index: int, scale: int, d: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return a matrix of bytes with its scale and its zero: one number, or one a column."""
+    x, s = _of(node, node.x(index), d), _of(node, node.x(scale), d)
+    zero = zero_of(node, scale + 1)
+    return x, s, None if zero is None else _of(node, zero, d)
 
 
 def _of(node: Node, x: Tensor, d: int) -> Tensor:
@@ -116,7 +128,7 @@ def _direction(
     steps, rows, inputs = x.shape
     gates, width = GATES[cell], weights.r.shape[0]
     linear = bool(node.get_int("linear_before_reset", 0)) and cell == "gru"
-    given = node.dot(node.reshape(x, [steps * rows, inputs]), weights.w, [(1, 1)])
+    given = weights.products(node.reshape(x, [steps * rows, inputs]))
     bias = _bias(node, gates, width, d, linear=linear) if node.has(3) else {}
     if "x" in bias:
         given = node.binary(nn.AddOp, given, bias.pop("x"))
@@ -134,6 +146,7 @@ def _direction(
         reverse=node.get_text("direction", "forward") == "reverse" or d == 1,
         linear=linear,
         coupled=cell == "lstm" and bool(node.get_int("input_forget", 0)),
+        levels=weights.levels,
     )
     node.add(op, x.kind)
     return [Tensor(y, x.kind) for y in op.ys]
