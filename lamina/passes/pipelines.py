@@ -13,6 +13,7 @@ from lamina.passes.decompose_convolutions import DecomposeConvolutionsPass
 from lamina.passes.decompose_math import DecomposeMathPass
 from lamina.passes.fold_duplicates import FoldDuplicatesPass
 from lamina.passes.fold_positions import FoldPositionsPass
+from lamina.passes.fold_transposes import FoldTransposesPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
 from lamina.passes.fuse_epilogues import FuseEpiloguesPass
@@ -71,6 +72,7 @@ FUSION: Steps = (
 """From an importer's plain graph to one of composites."""
 
 GROUPING: Steps = (
+    FoldTransposesPass(),
     DecomposeConvolutionsPass(),
     PackWeightsPass(),
     FoldPositionsPass(),

@@ -59,6 +59,7 @@ PASSES: tuple[str, ...] = (
     "decompose-math",
     "fold-duplicates",
     "fold-positions",
+    "fold-transposes",
     "fuse-attention",
     "fuse-elementwise",
     "fuse-epilogues",

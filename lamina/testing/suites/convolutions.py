@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, f16, f32, f64, i8, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerType, Signedness, f16, f32, f64, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from lamina.dialects import nn
@@ -42,6 +42,7 @@ def cases() -> Iterator[Case]:
     yield Case("convolutions-of-integers", _integers, (1, 7))
     yield Case("convolutions-of-missing-numbers", _missing, (3, 31))
     yield Case("convolutions-with-ends", _ends, (1, 9))
+    yield Case("convolutions-of-channels-first", _channels_first, (1, 5))
     yield Case("transposed-convolutions", _transposed, (1, 3, 9))
     yield Case("pools", _pools, SIZES, _batch)
     yield Case("pools-of-extents", _pool_extents, LARGE)
@@ -186,6 +187,25 @@ def _ends(sheet: Sheet) -> None:
             sheet.compute(f"{name}_residual", nn.ReluOp(sheet.add(nn.AddOp(y, x))), atol=SUM)
         if name in ("conv", "depthwise"):
             sheet.compute(f"{name}_silu", nn.SiluOp(y), atol=SUM)
+
+
+def _channels_first(sheet: Sheet) -> None:
+    """Images come with their channels first, and most of what is done to them sees them so."""
+    x = sheet.given("x", f32, ["M", 3, "N", 6], normal)
+    bias = sheet.stored("bias", numbers(1, 8))
+    w, v = sheet.stored("w", numbers(2, 8, 3, 3, 3)), sheet.stored("v", numbers(3, 8, 3, 3, 16))
+    last, first, same = (0, 2, 3, 1), (0, 3, 1, 2), (1, 1, 1, 1)
+    y = sheet.add(nn.ConvOp(sheet.add(nn.TransposeOp(x, last)), w, pads=same))
+    y = sheet.add(nn.TransposeOp(y, first))
+    y = sheet.add(nn.AddOp(y, sheet.add(nn.BroadcastOp(bias, [1], extents(y.type)))))
+    y = sheet.add(nn.ReluOp(y))
+    part = sheet.add(nn.SliceOp(y, [0, 0, 0, 1], [*extents(y.type)[:3], 5]))
+    zero = FloatAttr(0.0, f32)
+    part = sheet.add(nn.PadOp(part, [0, 0, 0, 1], [0, 0, 0, 0], zero))
+    both = sheet.add(nn.TransposeOp(sheet.add(nn.ConcatOp([y, part], 1)), last))
+    z = sheet.add(nn.TransposeOp(sheet.add(nn.ConvOp(both, v, pads=same)), first))
+    sheet.compute("residual", nn.AddOp(z, y), atol=SUM)
+    sheet.compute("sums", nn.ReduceOp(z, "add", [2, 3]), atol=10 * SUM)
 
 
 def _transposed(sheet: Sheet) -> None:
