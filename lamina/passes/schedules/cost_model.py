@@ -142,8 +142,7 @@ class CostModel:
         threads, units = self.machine.threads, self.machine.matrix > 0 or not linear.integer
         if threads > 1 and units and linear.depth and linear.depth % BLOCK == 0:
             sizes = linear.depth, linear.counts, linear.products
-            more = {"sums": linear.sums, "pages": linear.pages}
-            return shared_linear(*sizes, self.rows, threads, **more)
+            return shared_linear(*sizes, self.rows, threads, sums=linear.sums, pages=linear.pages)
         if linear.few:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)
