@@ -100,7 +100,7 @@ def name_the_builder(tree: Tree) -> None:
 def name_the_anchor(tree: Tree) -> None:
     table = "lamina/passes/kernels/anchors.py"
     tree.insert(table, '    nn.ScanOp: "scan",\n', '    nn.RankOp: "rank",\n', before=True)
-    tree.insert(table, '"linear", "reduce"', ', "rank"')
+    tree.insert(table, '    "pool",\n', '    "rank",\n')
 
 
 def look_at_it(tree: Tree) -> None:
