@@ -88,12 +88,13 @@ class Graph:
     def __init__(self, weights: Weights) -> None:
         """Take the weights that arguments may name."""
         self.weights = weights
-        self._block = Block()
+        self._block = self._current = Block()
         self._inputs, self._states, self._arguments = _Role(), _Role(), _Role()
         self._outputs, self._updated = _Role(), _Role()
         self._used: dict[str, SSAValue] = {}
         self._source = ArrayAttr([StringAttr("/")])
         self._equal: dict[tuple[str, str], str] = {}
+        self._guard = Dim.of(1)
         self.fresh_symbols = (f"n{i}" for i in count())
         """Names of symbols for extents that values give."""
 
@@ -101,20 +102,50 @@ class Graph:
     def at(self, node: str) -> Generator[None]:
         """Mark the operations added meanwhile as coming from `node`, a path such as `/norm`."""
         outer, self._source = self._source, ArrayAttr([StringAttr(escape_name(node))])
-        yield
-        self._source = outer
+        try:
+            yield
+        finally:
+            self._source = outer
+
+    @contextmanager
+    def inside(self, block: Block, guard: Dim) -> Generator[None]:
+        """Append to `block`, a branch yet to come, and not to the function.
+
+        `guard` is 1 where the branch is taken, else 0.
+        """
+        outer = self._current, self._guard
+        self._current, self._guard = block, self._guard * guard
+        try:
+            yield
+        finally:
+            self._current, self._guard = outer
+
+    @contextmanager
+    def attempt(self) -> Generator[None]:
+        """Take back what was added meanwhile if it ends in an error, which goes on."""
+        last, equal = self._current.last_op, dict(self._equal)
+        try:
+            yield
+        except Exception:
+            while self._current.last_op is not last:
+                op = self._current.last_op
+                assert op is not None
+                op.detach()
+                op.erase(safe_erase=False)
+            self._equal = equal
+            raise
 
     def add(self, op: Operation, hint: str | None = None) -> SSAValue:
         """Append `op` and return its first result, named `hint` in the text."""
         op.attributes["lamina.src"] = self._source
-        self._block.add_op(op)
+        self._current.add_op(op)
         op.results[0].name_hint = hint
         return op.results[0]
 
     def effect(self, op: Operation) -> None:
         """Append `op`, which has no result."""
         op.attributes["lamina.src"] = self._source
-        self._block.add_op(op)
+        self._current.add_op(op)
 
     def input(
         self,
@@ -216,9 +247,17 @@ class Graph:
         return self.add(nn.ConstantOp(dense, type))
 
     def assume(self, a: Dim, b: Dim) -> None:
-        """Have calls refused in which two extents differ; the refusal names the current node."""
+        """Have calls refused in which two extents differ; the refusal names the current node.
+
+        Inside a branch, only those calls that take it.
+        """
         node = self._source.data[0].data
-        self._equal.setdefault((str(a), str(b)), node)
+        self._equal.setdefault((str(a * self._guard), str(b * self._guard)), node)
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether what is added may not be run."""
+        return self._guard != Dim.of(1)
 
     @property
     def assumed(self) -> tuple[tuple[Dim, Dim], ...]:

@@ -27,7 +27,8 @@ class ChooseVariantsPass(ModulePass):
     without products, stays as it is. Where they are a product of several extents, as of sequences
     and their tokens, and no state goes on from step to step, a bound of 1 is left out: all
     extents at once are hardly ever 1. `attention` are further bounds of a module that attends to
-    pages, whose rows attention counts among, too.
+    pages, whose rows attention counts among, too. A module that binds extents on its way, or has
+    switches, stays as it is.
     """
 
     name = "choose-variants"
@@ -39,6 +40,9 @@ class ChooseVariantsPass(ModulePass):
         """Rewrite the module in place."""
         function = find_function(op, "forward")
         if function is None:
+            return
+        if any(isinstance(each, nn.BindOp | nn.SwitchOp) for each in function.body.block.ops):
+            # What is bound on the way is not known where a switch over rows would stand.
             return
         groups = Groups.of(op)
         attends = self.attention and any(map(_attends, groups.by_name.values()))

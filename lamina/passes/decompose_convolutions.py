@@ -13,7 +13,7 @@ from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.passes.decompose_composites import decompose_in
-from lamina.passes.functions import find_function
+from lamina.passes.functions import find_function, operations_in
 from lamina.passes.rewriting import replace_with
 
 
@@ -32,7 +32,7 @@ class DecomposeConvolutionsPass(ModulePass):
         if function is None:
             return
         decompose_in(function, keep=(), only=("nn.conv_transpose", "nn.pool"))
-        for each in list(function.body.block.ops):
+        for each in operations_in(function):
             if isinstance(each, nn.ConvOp) and _is_product(each):
                 _multiply(each)
 

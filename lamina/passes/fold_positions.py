@@ -16,7 +16,7 @@ from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import values
-from lamina.passes.functions import find_function
+from lamina.passes.functions import blocks_in, find_function, operations_in
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
 
@@ -38,15 +38,15 @@ class FoldPositionsPass(ModulePass):
         function = find_function(op, "forward")
         if function is None:
             return
-        block = function.body.block
-        for each in list(block.ops):
+        for each in operations_in(function):
             if isinstance(each, nn.ConvOp | nn.PoolOp):
                 _flatten(each)
             elif is_pointwise(each):
                 rows = _rows(each)
                 if rows is not None:
                     _fold(each, rows)
-        erase_unused(block)
+        for block in blocks_in(function.body.block):
+            erase_unused(block)
 
 
 def _flatten(op: nn.ConvOp | nn.PoolOp) -> None:

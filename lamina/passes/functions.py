@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument
+from xdsl.ir import Block, BlockArgument, Operation
+
+from lamina.dialects import nn
 
 EMPTY = DictionaryAttr({})
 
@@ -30,6 +32,21 @@ def result_attributes(function: FuncOp) -> list[DictionaryAttr]:
     """Return the attributes of each result."""
     count = len(function.function_type.outputs)
     return list(function.res_attrs.data) if function.res_attrs else [EMPTY] * count
+
+
+def blocks_in(block: Block) -> list[Block]:
+    """Return a block, and those of the branches of its switches."""
+    found = [block]
+    for op in block.ops:
+        if isinstance(op, nn.SwitchOp):
+            for branch in op.branches:
+                found += blocks_in(branch.block)
+    return found
+
+
+def operations_in(function: FuncOp) -> list[Operation]:
+    """Return the operations of a function, those in branches of its switches among them."""
+    return [op for block in blocks_in(function.body.block) for op in block.ops]
 
 
 def retype(function: FuncOp) -> None:

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in, users
+from lamina.passes.groups import Groups, body_ops, calls_of, users
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.kernels.rows import STATISTICS
 
@@ -28,7 +28,7 @@ class FuseElementwisePass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for each in calls_in(function.body.block):
+        for each in calls_of(function):
             call = each if each.parent is not None else None
             while call is not None and (user := _only_user(groups, call)) is not None:
                 call = groups.merge(call, user)

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from lamina.dialects import nn
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in, reshapes_to, users
+from lamina.passes.groups import Groups, body_ops, calls_of, reshapes_to, users
 from lamina.passes.kernels.anchors import Grain, has_statistics, is_end, is_product
 from lamina.passes.kernels.column_tiles import cuts, tile_counts
 
@@ -31,7 +31,7 @@ class FuseEpiloguesPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for call in calls_in(function.body.block):
+        for call in calls_of(function):
             if call.parent is not None:
                 grain = Grain.of(body_ops(groups.called(call)))
                 if grain is not None:

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in, comes_from, reshapes_to, users
+from lamina.passes.groups import Groups, body_ops, calls_of, comes_from, reshapes_to, users
 from lamina.passes.kernels.column_tiles import tile_counts
 from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 
@@ -32,7 +32,7 @@ class FuseGateUpPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for call in calls_in(function.body.block):
+        for call in calls_of(function):
             if call.parent is None or groups.called(call).anchor.data != "linear":
                 continue
             following = users(call)

@@ -13,7 +13,7 @@ from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import pairs, values
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in
+from lamina.passes.groups import Groups, body_ops, calls_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class FuseTransposesPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for call in calls_in(function.body.block):
+        for call in calls_of(function):
             if call.parent is not None and _moves_rows(groups.called(call)):
                 _spread(groups, call)
         groups.drop_unused()

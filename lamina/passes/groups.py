@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from lamina.dialects import nn
 from lamina.dialects.tile import ScheduleAttr
+from lamina.passes.functions import blocks_in
 from lamina.passes.kernels.anchors import group_anchor
 from lamina.passes.rewriting import SOURCE, inherit_source
 
@@ -332,6 +334,11 @@ def users(call: nn.CallOp) -> list[Operation]:
 def calls_in(block: Block) -> list[nn.CallOp]:
     """Return the calls of a block, in order."""
     return [op for op in block.ops if isinstance(op, nn.CallOp)]
+
+
+def calls_of(function: FuncOp) -> list[nn.CallOp]:
+    """Return the calls of a function, those in branches of its switches among them."""
+    return [call for block in blocks_in(function.body.block) for call in calls_in(block)]
 
 
 def body_ops(group: nn.GroupOp) -> list[Operation]:

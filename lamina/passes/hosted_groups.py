@@ -44,7 +44,8 @@ def say_hosted(
 
 
 def _operations(group: nn.GroupOp) -> str:
-    return ", ".join(dict.fromkeys(op.name for op in body_ops(group)))
+    names = (op.kind.data if isinstance(op, nn.ForeignOp) else op.name for op in body_ops(group))
+    return ", ".join(dict.fromkeys(names))
 
 
 def _nodes(function: FuncOp, name: str) -> str:

@@ -12,8 +12,8 @@ from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents
-from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_in, users
+from lamina.passes.functions import blocks_in, find_function
+from lamina.passes.groups import Groups, body_ops, calls_of, users
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
 from lamina.passes.rewriting import erase_unused
 
@@ -22,6 +22,7 @@ FREE: tuple[type[Operation], ...] = (
     nn.CallOp,
     nn.SwitchOp,
     nn.BindOp,
+    nn.YieldOp,
     ReturnOp,
 )
 """Operations of `@forward` that need no kernel."""
@@ -43,11 +44,12 @@ class OutlineGroupsPass(ModulePass):
         if function is None:
             return
         groups, block = Groups.of(op), function.body.block
-        erase_unused(block)
-        for each in list(block.ops):
-            if not isinstance(each, FREE):
-                groups.outline(each)
-        pending = calls_in(block)[::-1]
+        for inner in blocks_in(block)[::-1]:
+            erase_unused(inner)
+            for each in list(inner.ops):
+                if not isinstance(each, FREE):
+                    groups.outline(each)
+        pending = calls_of(function)[::-1]
         while pending:
             call = pending.pop()
             if call.parent is not None and _is_cheap(body_ops(groups.called(call))):

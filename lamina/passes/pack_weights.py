@@ -26,7 +26,7 @@ from lamina.dialects.tensors import extents
 from lamina.dialects.tile import pairs
 from lamina.errors import LoweringError
 from lamina.passes.constants import depends_on_weights
-from lamina.passes.functions import find_function
+from lamina.passes.functions import blocks_in, find_function, operations_in
 from lamina.passes.packed_windows import pack_windows
 from lamina.passes.rewriting import erase_unused, insert_early, replace_with
 
@@ -71,7 +71,7 @@ class PackWeightsPass(ModulePass):
         if function is None:
             return
         packed = _Packed(depends_on_weights(function))
-        for each in list(function.body.block.ops):
+        for each in operations_in(function):
             match each:
                 case nn.DotGeneralOp() if packed.fits(each):
                     packed.product(each)
@@ -83,7 +83,8 @@ class PackWeightsPass(ModulePass):
                     packed.embedding(each)
                 case _:
                     pass
-        erase_unused(function.body.block)
+        for block in blocks_in(function.body.block):
+            erase_unused(block)
 
 
 class _Packed:

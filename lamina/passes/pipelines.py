@@ -11,6 +11,7 @@ from lamina.errors import InputError
 from lamina.passes.decompose_composites import DecomposeCompositesPass
 from lamina.passes.decompose_convolutions import DecomposeConvolutionsPass
 from lamina.passes.decompose_math import DecomposeMathPass
+from lamina.passes.fold_branches import FoldBranchesPass
 from lamina.passes.fold_duplicates import FoldDuplicatesPass
 from lamina.passes.fold_positions import FoldPositionsPass
 from lamina.passes.fold_transposes import FoldTransposesPass
@@ -72,6 +73,7 @@ FUSION: Steps = (
 """From an importer's plain graph to one of composites."""
 
 GROUPING: Steps = (
+    FoldBranchesPass(),
     FoldTransposesPass(),
     DecomposeConvolutionsPass(),
     PackWeightsPass(),

@@ -57,6 +57,7 @@ PASSES: tuple[str, ...] = (
     "decompose-composites",
     "decompose-convolutions",
     "decompose-math",
+    "fold-branches",
     "fold-duplicates",
     "fold-positions",
     "fold-transposes",

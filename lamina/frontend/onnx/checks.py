@@ -32,6 +32,29 @@ def check_model(model: ModelProto, where: str) -> None:
         known.nodes(function.node, scope, f"{function.name}/", 0)
 
 
+def check_texts(model: ModelProto, where: str) -> None:
+    """Raise `FormatError` naming the field for a text that is no UTF-8: it is read as bytes."""
+    waiting: list[Any] = [model]
+    while waiting:
+        message = waiting.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            # Its data may be large, and to look at it is to copy it.
+            _check_text(message.name, "name of a tensor", where)
+            waiting.extend(message.external_data)
+            continue
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)
+            elif field.type == field.TYPE_STRING:
+                for text in [value] if isinstance(value, str | bytes) else value:
+                    _check_text(text, field.full_name.removeprefix("onnx."), where)
+
+
+def _check_text(text: str | bytes, field: str, where: str) -> None:
+    if not isinstance(text, str):
+        raise FormatError(f"{where}: field {field}: expected text in UTF-8, got {shown(text)}")
+
+
 class _Names:
     """Follows names through nested scopes."""
 

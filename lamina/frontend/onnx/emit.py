@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -206,7 +207,7 @@ class Emit:
         """Have calls refused in which two extents differ; raise FormatError if they always do."""
         if a == b:
             return
-        if a.constant is not None and b.constant is not None:
+        if a.constant is not None and b.constant is not None and not self.graph.is_branch:
             raise FormatError(f"{self.where}: extents {a} and {b} do not fit together")
         self.graph.assume(a, b)
 
@@ -352,6 +353,11 @@ def element_of(kind: Kind) -> Attribute:
     if kind.bits == 0:
         raise FormatError("strings are no numbers")
     return i8 if kind.name.startswith("int") else ui8
+
+
+def is_bound(name: str) -> bool:
+    """Whether a symbol is of those that are given values while the model runs."""
+    return re.fullmatch(r"n\d+", name) is not None
 
 
 def kind_of(element: Attribute) -> Kind:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects.dims import FUNCTIONS, Dim
@@ -19,12 +20,13 @@ from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx import converters as _converters
 from lamina.frontend.onnx.checks import graph_path, node_label
 from lamina.frontend.onnx.converters.by_value import BY_VALUE
-from lamina.frontend.onnx.emit import Emit, element_of
+from lamina.frontend.onnx.emit import Emit, element_of, is_bound
 from lamina.frontend.onnx.folding import fold
 from lamina.frontend.onnx.foreign import captured, foreign
 from lamina.frontend.onnx.hosted import HOSTED
 from lamina.frontend.onnx.kinds import KINDS, Kind
 from lamina.frontend.onnx.known import KNOWN
+from lamina.frontend.onnx.legacy import BROADCASTS, align_operand
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
@@ -170,13 +172,19 @@ class Importer:
         if (domain, proto.op_type) == ("", "Constant") and stored in self.file.constants:
             return [self.file.constants[stored]]
         node = Node(self.emit, proto, inputs, scope.opsets.get(domain, 0), label)
+        if domain == "" and node.version < BROADCASTS:
+            align_operand(node)
         if domain == "" and (folded := fold(node)) is not None:
             return folded
         convert = self._converter(proto, domain, node.version)
         if convert is not None:
             node.graphs = lambda name, values: self._branch(proto, name, values, scope)
+            node.graph_inside = lambda name, block, guard: self._inside(
+                proto, name, block, guard, scope
+            )
             try:
-                return _outputs(convert(node))
+                with self.graph.attempt():
+                    return _outputs(convert(node))
             except NeedsValueError as error:
                 return self._by_value(node, proto, error, scope)
         if domain == "" and proto.op_type in HOSTED:
@@ -206,7 +214,8 @@ class Importer:
         convert = BY_VALUE.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
         if convert is not None:
             try:
-                return _outputs(convert(node))
+                with self.graph.attempt():
+                    return _outputs(convert(node))
             except NeedsValueError:
                 pass
         return self._foreign(proto, reason, scope)
@@ -231,6 +240,12 @@ class Importer:
     ) -> list[Value]:
         graph = next(each.g for each in proto.attribute if each.name == name)
         return self.run(graph, graph_path(proto, name, scope.path), scope, values)
+
+    def _inside(
+        self, proto: NodeProto, name: str, block: Block, guard: Dim, scope: Scope
+    ) -> list[Value]:
+        with self.graph.inside(block, guard):
+            return self._branch(proto, name, [], scope)
 
     def _function(
         self, function: FunctionProto, proto: NodeProto, inputs: Sequence[Value], outer: Scope
@@ -333,17 +348,12 @@ def _aliases(assumed: Iterable[tuple[Dim, Dim]], known: Mapping[str, Dim]) -> di
         a, b = (dim.substitute(found) for dim in pair)
         for one, other in ((a, b), (b, a)):
             name = str(one)
-            free = one == Dim.symbol(name) and name not in known and not _is_bound(name)
-            if free and name not in other.symbols and not any(map(_is_bound, other.symbols)):
+            free = one == Dim.symbol(name) and name not in known and not is_bound(name)
+            if free and name not in other.symbols and not any(map(is_bound, other.symbols)):
                 found = {key: dim.substitute({name: other}) for key, dim in found.items()}
                 found[name] = other
                 break
     return found
-
-
-def _is_bound(name: str) -> bool:
-    """Whether a symbol is of those that are given values while the model runs."""
-    return re.fullmatch(r"n\d+", name) is not None
 
 
 def _declared(graph: GraphProto) -> dict[str, tuple[Kind, int]]:
@@ -370,7 +380,7 @@ def _symbol(name: str) -> str:
     plain = re.sub(r"[^A-Za-z0-9_.]", "_", name, flags=re.ASCII)
     if not re.match(r"[A-Za-z_]", plain) or plain in FUNCTIONS:
         return f"_{plain}"
-    return f"{plain}_" if _is_bound(plain) else plain
+    return f"{plain}_" if is_bound(plain) else plain
 
 
 def _qualified(domain: str, op: str) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.model import MOST_READ, Weight, Weights
-from lamina.frontend.onnx.checks import check_model, graph_path, graphs_of, node_label
+from lamina.frontend.onnx.checks import check_model, check_texts, graph_path, graphs_of, node_label
 from lamina.frontend.onnx.kinds import Kind, kind_of_array
 from lamina.frontend.onnx.tensors import TensorReader
 from lamina.frontend.onnx.values import Known, Stored
@@ -22,7 +22,7 @@ from lamina.frontend.onnx.values import Known, Stored
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-_OLDEST: Final = 7
+_OLDEST: Final = 6
 _TENSOR: Final = 4
 """`AttributeProto.TENSOR`."""
 
@@ -46,7 +46,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """Return the model in `path`.
 
     Raises `FormatError` naming node and field for a file that breaks the format,
-    `UnsupportedError` for one of an operator set before 7, or where the package onnx is missing.
+    `UnsupportedError` for one of an operator set before 6, or where the package onnx is missing.
     """
     mapped = MappedFile(path)
     data = bytes(mapped.data)
@@ -60,6 +60,7 @@ def open_onnx(
 
     `stamp` tells it from every other; by default it is a digest of the whole model.
     """
+    check_texts(proto, where)
     opsets = _opsets(proto, where)
     stamp = stamp or sha256(proto.SerializeToString(deterministic=True)).digest()
     check_model(proto, where)

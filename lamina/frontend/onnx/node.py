@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.ir import Block
 
 from lamina.dialects.dims import Dim
 from lamina.errors import FormatError, UnsupportedError
@@ -33,7 +34,8 @@ class Node(Emit):
     """A node: its inputs, its attributes with their defaults, and the graph to add to.
 
     `version` is that of the operator set; `label` names the node in messages. `graphs` imports
-    the graph of an attribute for given inputs and returns its outputs.
+    the graph of an attribute for given inputs and returns its outputs; `graph_inside` does so
+    without inputs, into a block, a branch that is taken where the extent is 1.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Node(Emit):
         self.inputs = list(inputs)
         self._attributes = {each.name: each for each in proto.attribute}
         self.graphs: Callable[[str, Sequence[Value]], list[Value]] = _no_graphs
+        self.graph_inside: Callable[[str, Block, Dim], list[Value]] = _no_graphs
 
     # Inputs
 
@@ -205,5 +208,5 @@ def scalar(number: int, kind: Kind = INT64) -> Known:
     return Known(np.array(number, kind.dtype), kind)
 
 
-def _no_graphs(name: str, values: Sequence[Value]) -> list[Value]:
+def _no_graphs(name: str, *values: object) -> list[Value]:
     raise FormatError(f"the graph {name} is not there")

@@ -52,6 +52,8 @@ BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
 def build_kernel(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Return the kernel of a scheduled group, or raise LoweringError saying what has no rule."""
     anchor = group.anchor.data
+    if anchor == "foreign":
+        raise LoweringError("what it does depends on values that it is given")
     if anchor not in BUILDERS:
         raise LoweringError(f"no kernel builder for {anchor!r}")
     return BUILDERS[anchor](group, name)

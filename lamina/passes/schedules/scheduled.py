@@ -49,7 +49,8 @@ def bounded(block: Block, rows: int | None = None) -> Iterator[tuple[Block, int 
         if isinstance(op, nn.SwitchOp):
             bounds = (*values(op.bounds), None)
             for bound, branch in zip(bounds, op.branches, strict=True):
-                yield from bounded(branch.block, bound)
+                # A switch over a condition has the bound 0, and says nothing of rows.
+                yield from bounded(branch.block, rows if bounds[0] == 0 else bound)
 
 
 def scheduled_groups(module: ModuleOp, few_rows: int) -> list[Scheduled]:
