@@ -67,16 +67,22 @@ def ragged_product(
     arch: str = "sm_80",
     *,
     turned: bool = False,
+    end: str = "",
     **more: bool,
 ) -> ModuleOp:
-    """A product of m rows, depth k and n columns; `turned`, columns of w lie side by side."""
+    """A product of m rows, depth k and n columns, then `end`; `turned`, columns of w lie side by side.
+
+    `end` is an operation on elements, or `add` for the sum with another input.
+    """
     m, k, n = sizes
     x, y = f"tensor<{m}x{k}x{kind}>", f"tensor<{m}x{n}x{SUMS[kind]}>"
     w = f"tensor<{n}x{k}x{kind}>" if turned else f"tensor<{k}x{n}x{kind}>"
-    text = f"""func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}})
-        -> ({y} {{lamina.output = "y"}}) {{
+    last = {"": "", "add": f"%z = nn.add %y, %r : {y}"}.get(end, f"%z = nn.{end} %y : {y}")
+    text = f"""func.func @forward(%x: {x} {{lamina.input = "x"}}, %w: {w} {{lamina.input = "w"}},
+        %r: {y} {{lamina.input = "r"}}) -> ({y} {{lamina.output = "y"}}) {{
       %y = nn.dot_general %x, %w {{contract = [[1, {int(turned)}]], lamina.src = ["/y"]}} : ({x}, {w}) -> {y}
-      func.return %y : {y}
+      {last}
+      func.return {"%z" if end else "%y"} : {y}
     }}"""
     return compiler.lower(Parser(manager.context(), text).parse_module(), CudaTarget(arch, **more))
 
