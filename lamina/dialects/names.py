@@ -18,7 +18,9 @@ def unescape_name(text: str) -> str:
 
 def hint_of(name: str) -> str:
     """Return the nearest to `name` that a value may be called in a module's text."""
-    return re.sub(r"^(?=[\d.-])|[^\w$.-]", "_", name, flags=re.ASCII)
+    hint = re.sub(r"^(?=[\d.-])|[^\w$.-]", "_", name, flags=re.ASCII)
+    # xDSL cuts numbers off the ends of names, and of "_0" leaves nothing.
+    return f"v{hint}" if re.fullmatch(r"(_\d+)*", hint) else hint
 
 
 def _escaped(character: str) -> str:

@@ -129,7 +129,7 @@ WRONG["two attributes of one name"][0].graph.node[0].attribute.extend(
 )
 
 UNKNOWN = {
-    "an operator set before 7": (plain(of("Relu", "x", "y"), opset=6), "operator set 6"),
+    "an operator set before 6": (plain(of("Relu", "x", "y"), opset=5), "operator set 5"),
     "an unknown element type": (
         with_tensor(lambda tensor: None, kind=99), "initializer 'w': element type 99 is not known"),
     "an unknown operator": (
@@ -164,6 +164,14 @@ def test_a_length_that_lies_is_refused(tmp_path: Path, refusal) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(b"\x08\x0a\x3a\xff\xff\xff\xff\x0f" + bytes(8))
     assert "is no ONNX model" in refusal(lamina.read, path)
+
+
+@pytest.mark.parametrize("name", [b"Softmax", b"axis", b"some_x"])
+def test_a_name_that_is_no_text_is_refused(name: bytes, tmp_path: Path, refusal) -> None:
+    path = tmp_path / "m.onnx"
+    graph = graph_of([of("Softmax", "some_x", "y", axis=0)], [declared("some_x", shape=[2])], ["y"])
+    path.write_bytes(model_from(graph).SerializeToString().replace(name, b"\xff" * len(name)))
+    assert "expected text in UTF-8" in refusal(lamina.read, path)
 
 
 def test_a_file_without_a_graph_is_refused(tmp_path: Path, refusal) -> None:

@@ -127,7 +127,9 @@ def _reversed(node: Node, x: Tensor, axis: int) -> Tensor:
 def softmax_flat(node: Node) -> Tensor:
     """A softmax over all dimensions from an axis on."""
     x = node.x()
-    axis = node.axis(node.get_int("axis", 1), len(x.shape) + 1)
+    axis, rank = node.get_int("axis", 1), len(x.shape)
+    # Behind the last dimension is a place too, and a negative number counts from the last.
+    axis = rank if axis == rank else node.axis(axis, rank)
     rows, row = Dim.of(1), Dim.of(1)
     for d, n in enumerate(x.shape):
         rows, row = (rows * n, row) if d < axis else (rows, row * n)
