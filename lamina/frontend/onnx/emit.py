@@ -326,10 +326,11 @@ class Emit:
         batch: Sequence[tuple[int, int]] = (),
     ) -> Tensor:
         """Return sums of products, as `nn.dot_general` gives them: f32 for narrow floats."""
-        b_shape = list(b.shape)
+        a_shape, b_shape = list(a.shape), list(b.shape)
         for i, j in (*contract, *batch):
-            b_shape[j] = a.shape[i]
-        b = self.retyped(b, b_shape)
+            common = self._common([a_shape[i], b_shape[j]])
+            a_shape[i], b_shape[j] = common, common
+        a, b = self.retyped(a, a_shape), self.retyped(b, b_shape)
         op = nn.DotGeneralOp(a.value, b.value, contract, batch)
         return self.add(op, kind_of(nn.element(op.y)))
 

@@ -46,21 +46,21 @@ def reshape(node: Node) -> Tensor:
 
 
 def _quotient(node: Node, total: Dim, rest: Dim) -> Dim:
-    """Return total / rest: without the factors that both have, where they are seen."""
+    """Return total / rest: without a division where one of them is seen to be a factor."""
     if rest.constant == 0:
         return Dim.of(0)
-    if rest.constant is not None:
+    if rest.constant is not None or not rest.terms:
         return total // rest
-    if len(total.terms) == 1 and len(rest.terms) == 1:
-        (c, atoms), (d, others) = total.terms[0], rest.terms[0]
+    d, others = rest.terms[0]
+    for c, atoms in total.terms:
         remaining = list(atoms)
+        if c % d or any(atoms.count(atom) < others.count(atom) for atom in others):
+            continue
         for atom in others:
-            if atom not in remaining:
-                break
             remaining.remove(atom)
-        else:
-            if c % d == 0:
-                return product([Dim.of(c // d), *(_dim_of(atom) for atom in remaining)])
+        found = product([Dim.of(c // d), *(_dim_of(atom) for atom in remaining)])
+        if found * rest == total:
+            return found
     return total // rest
 
 
