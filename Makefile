@@ -12,7 +12,7 @@ SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu examples fuzz bench-quick check lint format-check types docs-check package format docs clean
+.PHONY: help demo test test-gpu test-onnx examples fuzz bench-quick check lint format-check types docs-check package format docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 test-gpu: $(VENV)/.installed-dev ## Run the long checks of GPU targets, which need no GPU
 	@echo "== GPU tests (pytest -m gpu)"
 	@$(BIN)/python -m pytest -m gpu
+
+test-onnx: $(VENV)/.installed-dev ## Run the conformance tests of the package onnx
+	@echo "== ONNX tests (tests/conformance/onnx_suite.py)"
+	@$(BIN)/python tests/conformance/onnx_suite.py
 
 examples: $(VENV)/.made ## Build, install and test each example in an environment of its own
 	@for example in $(EXAMPLES); do \

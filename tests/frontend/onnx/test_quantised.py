@@ -86,16 +86,16 @@ def quants(bits: int, packed: Array, count: int) -> Array:
     return ((packed[..., None] >> shifts) & (2**bits - 1)).reshape(len(packed), -1)[:, :count]
 
 
-@pytest.mark.parametrize(("bits", "k", "block"), [(2, 64, 32), (4, 100, 16), (8, 100, 32)])
+@pytest.mark.parametrize(("bits", "k", "block"), [(2, 64, 32), (4, 100, 16), (8, 512, 256)])
 def test_a_weight_of_few_bits_is_multiplied(bits: int, k: int, block: int) -> None:
-    x, blocks = draw(2, k), -(-k // block)
-    w, scale = draw_bytes(U8, 6, blocks, block * bits // 8), abs(draw(6, blocks, seed=1))
-    zero = draw_bytes(U8, 6, -(-blocks * bits // 8), seed=2)
+    x, n, blocks = draw(1, k), 96, -(-k // block)
+    w, scale = draw_bytes(U8, n, blocks, block * bits // 8), abs(draw(n, blocks, seed=1))
+    zero = draw_bytes(U8, n, -(-blocks * bits // 8), seed=2)
     inputs = {"x": x, "w": w, "s": scale, "z": zero}
-    attributes = {"K": k, "N": 6, "bits": bits, "block_size": block}
+    attributes = {"K": k, "N": n, "bits": bits, "block_size": block}
     (y,) = run("MatMulNBits", inputs, ("w", "s", "z"), domain=MICROSOFT, **attributes)
     zeros = np.repeat(quants(bits, zero, blocks), block, 1)[:, :k]
-    plain = quants(bits, w.reshape(6, -1), k).astype(F32) - zeros
+    plain = quants(bits, w.reshape(n, -1), k).astype(F32) - zeros
     wanted = x @ (plain * np.repeat(scale, block, 1)[:, :k]).T
     assert np.allclose(y, wanted, rtol=1e-4, atol=1e-4 * abs(wanted).max())
 

@@ -21,8 +21,15 @@ Binary = Callable[[SSAValue, SSAValue], Operation]
 
 _UNARY: Final[dict[str, Unary]] = {
     "Abs": nn.AbsOp,
+    "Acos": nn.AcosOp,
+    "Acosh": nn.AcoshOp,
+    "Asin": nn.AsinOp,
+    "Asinh": nn.AsinhOp,
+    "Atan": nn.AtanOp,
+    "Atanh": nn.AtanhOp,
     "Ceil": nn.CeilOp,
     "Cos": nn.CosOp,
+    "Cosh": nn.CoshOp,
     "Erf": nn.ErfOp,
     "Exp": nn.ExpOp,
     "Floor": nn.FloorOp,
@@ -32,7 +39,9 @@ _UNARY: Final[dict[str, Unary]] = {
     "Round": nn.RoundOp,
     "Sigmoid": nn.SigmoidOp,
     "Sin": nn.SinOp,
+    "Sinh": nn.SinhOp,
     "Sqrt": nn.SqrtOp,
+    "Tan": nn.TanOp,
     "Tanh": nn.TanhOp,
 }
 

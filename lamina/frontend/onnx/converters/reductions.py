@@ -75,7 +75,8 @@ def reduced(node: Node) -> Tensor:
     """A reduction over some axes, or all."""
     x = node.x()
     rank = len(x.shape)
-    axes = node.axes(1, rank)
+    none = node.has(1) and node.value(1).shape == (Dim.of(0),)
+    axes = None if none else node.axes(1, rank)
     if not axes:
         if node.get_int("noop_with_empty_axes", 0):
             return _alone(node, x)
@@ -227,7 +228,7 @@ def rms_norm(node: Node) -> Tensor:
     return node.binary(nn.MulOp, y, node.x(1))
 
 
-@converts("BatchNormalization", since=7)
+@converts("BatchNormalization", since=6)
 def batch_norm(node: Node) -> Tensor:
     """Elements of channels moved and scaled by statistics that are given."""
     if node.get_int("training_mode", 0):
