@@ -30,20 +30,24 @@ def run(
     inputs: Mapping[str, Any],
     stored: Sequence[str] = (),
     *,
-    outputs: int = 1,
+    outputs: int | Sequence[str] = 1,
     domain: str = "",
     opset: int = 24,
     free: bool = False,
     **attributes: Any,
 ) -> list[Array]:
-    """The outputs of one node with `free` extents; inputs that are `stored` are weights of it."""
+    """The outputs of one node with `free` extents; inputs that are `stored` are weights of it.
+
+    `outputs` is how many there are, or their names, of which those that are empty are not given.
+    """
     given = {n: x for n, x in inputs.items() if x is not None and n not in stored}
     values = [
         declared(name, x, [f"{name}{i}" for i in range(x.ndim)] if free else x.shape)
         for name, x in given.items()
     ]
     names = ["" if x is None else name for name, x in inputs.items()]
-    results = [f"out{i}" for i in range(outputs)]
+    results = [f"out{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
     node = helper.make_node(op, names, results, name="node", domain=domain, **attributes)
-    graph = graph_of([node], values, results, {name: inputs[name] for name in stored})
+    given_back = [name for name in results if name]
+    graph = graph_of([node], values, given_back, {name: inputs[name] for name in stored})
     return list(compiled(model_from(graph, opset))(**given).values())

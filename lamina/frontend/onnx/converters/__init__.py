@@ -18,6 +18,7 @@ _FAMILIES: Final = (
     "attention",
     "rotary",
     "fused_attention",
+    "fused",
 )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Final
+
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.frontend.onnx.converters.products import dot_of_matrices
@@ -11,6 +14,9 @@ from lamina.frontend.onnx.kinds import BY_NAME, FLOAT, INT32
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
+
+_LARGE: Final = 1 << 26
+"""Bytes of a weight as f32 from which on it is said that there are so many."""
 
 
 def zero_of(node: Node, index: int) -> Tensor | None:
@@ -161,6 +167,11 @@ def _weight(node: Node) -> Tensor:
         raise node.refuse(f"a weight of {bits} bits")
     if block < 1 or block * bits % 8 or columns < 1 or rows < 1:
         raise node.fault(f"blocks of {block} in a weight [{rows}, {columns}]")
+    if rows * columns * 4 >= _LARGE:
+        warnings.warn(
+            f"{node.where}: its weight of {bits} bits takes {rows * columns * 4 >> 20} MiB as f32",
+            stacklevel=2,
+        )
     blocks = -(-columns // block)
     packed = node.reshape(node.x(1), [rows, blocks * block * bits // 8])
     quants = unpacked(node, packed, bits, blocks * block)
