@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, quant, tile
 from lamina.dialects.layouts import Layout
-from lamina.passes.kernels.block_products import GAP, Place, Weight, weight_of
+from lamina.passes.kernels.block_products import GAP, Panels, Place, Weight, weight_of
 from lamina.passes.kernels.subscripts import Span
 from lamina.passes.kernels.thread_tiles import laid, split_sums
 from lamina.passes.kernels.tiles import Tiles
@@ -107,12 +107,9 @@ class _Split:
         assert layout is not None
         return layout.with_registers([(columns, 1)])
 
-    def quants(self, weight: Weight, packed: SSAValue, part: int) -> SSAValue:
-        """Return `[J, parts, 8, 16]` unsigned quants, those of one step of each block."""
-        emit, size = self.emit, GROUPS * weight.op.bits // 8
-        some = self.cut(packed, 2, part * size, size)
-        turned = emit.add(tile.TransposeOp(weight.columns(some), [0, 1, 3, 2]))
-        return turned
+    def quants(self, weight: Weight, packed: SSAValue) -> SSAValue:
+        """Return unsigned quants, `[J, parts, columns, 16]`."""
+        return self.emit.add(tile.TransposeOp(weight.columns(packed), [0, 1, 3, 2]))
 
 
 class FloatRounds(_Split):
@@ -131,7 +128,7 @@ class FloatRounds(_Split):
         """Add a round, eight columns of each block after another."""
         emit, panels = self.emit, self.place.panels
         loaded = [
-            each.loads(panels, some.blocks) if isinstance(each, Weight) else []
+            each.loads(panels, some.blocks) if isinstance(each, Weight) else self._plain(each, some)
             for each in self.weights
         ]
         rows = emit.cast(self.columns(self.left, some, BLOCK), f32)
@@ -144,7 +141,7 @@ class FloatRounds(_Split):
                 if isinstance(weight, Weight):
                     w = self._numbers(weight, parts, some, part)
                 else:
-                    w = self._plain(weight.stored, some, part)
+                    w = self.cut(parts[0], 2, part * STEP, STEP)
                 found[n] = self.product(x, w, found[n])
         return found
 
@@ -164,7 +161,9 @@ class FloatRounds(_Split):
     ) -> SSAValue:
         """Return one step of each block, dequantised: `[J, parts, 8, 16]`."""
         emit, (packed, *others) = self.emit, parts
-        columns = centred(self.tiles, weight.op, self.quants(weight, packed, part))
+        size = GROUPS * weight.op.bits // 8
+        some_quants = self.quants(weight, self.cut(packed, 2, part * size, size))
+        columns = centred(self.tiles, weight.op, some_quants)
         shape = tile.shape_of(columns.type)
         half = part * STEP // weight.op.group
         wide: list[SSAValue] = []
@@ -180,16 +179,14 @@ class FloatRounds(_Split):
         """Return one group's scales of each block, `[J, parts, 16]`."""
         return _of_half(self, weight, scales, half)
 
-    def _plain(self, stored: SSAValue, some: Round, part: int) -> SSAValue:
-        """Return one step of each block of float weights."""
-        emit = self.emit
+    def _plain(self, weight: Panels, some: Round) -> list[SSAValue]:
+        """Return blocks of float weights, `[J, parts, 32, 16]` f32."""
+        emit, panels = self.emit, self.place.panels
         lanes = Span(emit.index(0), ROWS, inside=True)
-        first = emit.times(some.blocks.start, BLOCK)
-        at = Span(first, self.parts * BLOCK, inside=True)
-        panels = self.place.panels
-        whole = self.tiles.load(self.tiles.memrefs[stored], (panels, at, lanes))
+        at = Span(emit.times(some.blocks.start, BLOCK), self.parts * BLOCK, inside=True)
+        whole = self.tiles.load(self.tiles.memrefs[weight.stored], (panels, at, lanes))
         apart = emit.reshape(whole, (panels.size, self.parts, BLOCK, ROWS))
-        return self.counting(emit.cast(self.cut(apart, 2, part * STEP, STEP), f32), some, 1)
+        return [self.counting(emit.cast(apart, f32), some, 1)]
 
 
 def _of_half(split: _Split, weight: Weight, scales: SSAValue, half: int) -> SSAValue:
@@ -239,6 +236,7 @@ class IntegerRounds(_Split):
         acc: SSAValue,
     ) -> SSAValue:
         emit, group = self.emit, weight.op.group
+        quants = self.quants(weight, parts[0])
         for half in range(weight.halves):
             scales = [
                 self.counting(emit.cast(_of_half(self, weight, each, half), f32), some, 1)
@@ -252,7 +250,8 @@ class IntegerRounds(_Split):
                 product = emit.full(0, i32, self.shape)
                 for part in range(half * group // STEP, (half + 1) * group // STEP):
                     x = self.cut(q, 2, part * STEP, STEP)
-                    product = self.product(x, self.quants(weight, parts[0], part), product)
+                    w = self.cut(quants, 2, part * STEP, STEP)
+                    product = self.product(x, w, product)
                 by = emit.binary(arith.MulfOp, wide, self.per_row(d))
                 acc = emit.fma(emit.cast(product, f32), by, acc)
                 if weight.halves > 1 and offset is not None:
