@@ -1,21 +1,31 @@
-"""How operators before version 7 said which dimensions of their operands belong together."""
+"""Operators before version 7: which are still the same, and how their operands were aligned."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from lamina.dialects.dims import Dim
+from lamina.errors import UnsupportedError
 from lamina.frontend.onnx.node import Node
 
 BROADCASTS: Final = 7
 """The operator set from which on shapes are put side by side from their ends, as in NumPy."""
 
+_KNOWN: Final = 6
+"""The oldest operator set whose operators are all known."""
+
 
 def align_operand(node: Node) -> None:
     """Give the second operand ones behind its dimensions, which began at the attribute `axis`.
 
-    `Add` of version 1 and 6, and every other operator that has `broadcast`.
+    So it is with every operator of version 6 that has `broadcast`. Raises `UnsupportedError` for
+    an operator of an older set that had another form then.
     """
+    if node.version < _KNOWN and not _is_same(node):
+        raise UnsupportedError(
+            f"{node.where}: the form it had in operator set {node.version} is not supported: "
+            f"convert the model to {BROADCASTS} or newer"
+        )
     if not (node.given("broadcast") and node.given("axis") and node.has(1)):
         return
     a, b = node.value(0), node.value(1)
@@ -26,3 +36,13 @@ def align_operand(node: Node) -> None:
     if behind and node.get_int("broadcast"):
         x = node.x(1)
         node.inputs[1] = node.reshape(x, [*x.shape, *[Dim.of(1)] * behind])
+
+
+def _is_same(node: Node) -> bool:
+    from onnx import defs
+
+    try:
+        versions = [defs.get_schema(node.op, n).since_version for n in (node.version, _KNOWN)]
+    except defs.SchemaError:
+        return False
+    return versions[0] == versions[1]

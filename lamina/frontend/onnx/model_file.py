@@ -22,7 +22,7 @@ from lamina.frontend.onnx.values import Known, Stored
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-_OLDEST: Final = 6
+_OLDEST: Final = 1
 _TENSOR: Final = 4
 """`AttributeProto.TENSOR`."""
 
@@ -46,7 +46,7 @@ def read_onnx(path: Path) -> OnnxFile:
     """Return the model in `path`.
 
     Raises `FormatError` naming node and field for a file that breaks the format,
-    `UnsupportedError` for one of an operator set before 6, or where the package onnx is missing.
+    `UnsupportedError` for an operator set that there is not, or where the package onnx is missing.
     """
     mapped = MappedFile(path)
     data = bytes(mapped.data)
@@ -103,8 +103,7 @@ def _opsets(proto: ModelProto, where: str) -> dict[str, int]:
         opsets[domain] = each.version
     if opsets.get("", _OLDEST) < _OLDEST:
         raise UnsupportedError(
-            f"{where}: operator set {opsets['']} is not supported: convert the model to "
-            f"{_OLDEST} or newer"
+            f"{where}: operator set {opsets['']} is not supported: the oldest is {_OLDEST}"
         )
     from onnx import defs
 

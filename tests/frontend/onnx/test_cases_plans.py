@@ -104,7 +104,7 @@ def test_an_output_may_be_an_input() -> None:
 
 def test_an_output_may_be_a_constant() -> None:
     constant = of("Constant", "", "c", value_floats=[1.0, 2.0])
-    c, w, y = given(
+    c, w, _ = given(
         [constant, of("Relu", "x", "y")], numbers(2), ["c", "w", "y"], {"w": numbers(600)}
     )
     assert c.tolist() == [1, 2]

@@ -79,7 +79,9 @@ def test_nodes_of_a_function_of_the_file_are_nodes(tmp_path: Path) -> None:
     assert found.total == 3
 
 
-@pytest.mark.parametrize(("opset", "code"), [(5, "ONNX-OPSET"), (1000, "ONNX-OPSET")])
+@pytest.mark.parametrize(
+    ("opset", "code"), [(5, "ONNX-OPSET"), (0, "ONNX-OPSET"), (1000, "ONNX-OPSET")]
+)
 def test_a_version_that_is_not_known_is_a_finding(tmp_path: Path, opset: int, code: str) -> None:
     (finding,) = checked(tmp_path, of("Relu", "x", "y"), opset=opset).findings
     assert finding.code == code

@@ -129,7 +129,9 @@ WRONG["two attributes of one name"][0].graph.node[0].attribute.extend(
 )
 
 UNKNOWN = {
-    "an operator set before 6": (plain(of("Relu", "x", "y"), opset=5), "operator set 5"),
+    "an operator set of none": (plain(of("Relu", "x", "y"), opset=0), "operator set 0"),
+    "an operator in an old form": (
+        plain(of("Relu", "x", "y", name="r"), opset=5), "node 'r' (Relu): the form it had"),
     "an unknown element type": (
         with_tensor(lambda tensor: None, kind=99), "initializer 'w': element type 99 is not known"),
     "an unknown operator": (
