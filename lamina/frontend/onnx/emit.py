@@ -99,6 +99,7 @@ class Emit:
 
     def add(self, op: Operation, kind: Kind) -> Tensor:
         """Append an operation; its first result has elements of `kind`."""
+        op.verify_()
         return Tensor(self.graph.add(op), kind)
 
     def second(self, op: Operation) -> Tensor:

@@ -244,8 +244,12 @@ class Importer:
     def _inside(
         self, proto: NodeProto, name: str, block: Block, guard: Dim, scope: Scope
     ) -> list[Value]:
-        with self.graph.inside(block, guard):
-            return self._branch(proto, name, [], scope)
+        try:
+            with self.graph.inside(block, guard):
+                return self._branch(proto, name, [], scope)
+        except FormatError as error:
+            # A branch that is never taken may be at odds with what is known.
+            raise NeedsValueError(str(error), 0) from None
 
     def _function(
         self, function: FunctionProto, proto: NodeProto, inputs: Sequence[Value], outer: Scope
@@ -256,6 +260,8 @@ class Importer:
         }
         given = {each.name: each for each in proto.attribute}
         defaults = {each.name: each for each in function.attribute_proto}
+        if function.name == proto.op_type and (proto.domain, proto.op_type) not in self._functions:
+            defaults |= _standard_defaults(proto, outer.opsets)
         path = function_path(function.domain, function.name)
         scope = Scope(path, {**outer.opsets, **opsets}, None, attributes={**defaults, **given})
         scope.values |= dict(
@@ -385,6 +391,16 @@ def _symbol(name: str) -> str:
 
 def _qualified(domain: str, op: str) -> str:
     return f"{shown(domain)[1:-1]}.{op}" if domain else op
+
+
+def _standard_defaults(proto: NodeProto, opsets: Mapping[str, int]) -> dict[str, AttributeProto]:
+    """Return what the attributes of an operator of the standard are where they are not given."""
+    from onnx import defs
+
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    schema = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
+    found = {name: each.default_value for name, each in schema.attributes.items()}
+    return {name: value for name, value in found.items() if value.name}
 
 
 def _standard_function(

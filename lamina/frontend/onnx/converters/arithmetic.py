@@ -257,7 +257,12 @@ def is_infinite(node: Node) -> Tensor:
 @converts("LeakyRelu", "ThresholdedRelu", "Elu", "Selu", "Celu")
 def bent(node: Node) -> Tensor:
     """Activations that differ below and above 0."""
-    x = node.x()
+    given = node.x()
+    x = node.cast(given, FLOAT) if given.kind.bits == 16 else given
+    return node.cast(_bent(node, x), given.kind)
+
+
+def _bent(node: Node, x: Tensor) -> Tensor:
     zero = node.like(0, x)
     positive = node.compare("gt", x, zero)
     if node.op == "LeakyRelu":
@@ -365,9 +370,25 @@ def swish(node: Node) -> Tensor:
 
 @converts("BitShift")
 def bit_shift(node: Node) -> Tensor:
-    """Bits moved left or right."""
-    direction = node.choice("direction", "LEFT", ("LEFT", "RIGHT"))
-    return node.binary(nn.ShlOp if direction == "LEFT" else nn.ShrOp, node.x(0), node.x(1))
+    """Bits moved left or right; a number below 0 stays so on its way to the right."""
+    x, by = node.broadcast(node.x(0), node.x(1))
+    if node.choice("direction", "LEFT", ("LEFT", "RIGHT")) == "LEFT":
+        return node.binary(nn.ShlOp, x, by)
+    if x.kind.is_unsigned:
+        return node.binary(nn.ShrOp, x, by)
+    ones = node.like(-1, x)
+    turned = node.binary(nn.XorOp, x, ones)
+    below = node.binary(nn.XorOp, node.binary(nn.ShrOp, turned, by), ones)
+    return node.select(node.compare("lt", x, node.like(0, x)), below, node.binary(nn.ShrOp, x, by))
+
+
+@converts("BitCast")
+def bit_cast(node: Node) -> Tensor:
+    """Elements of another type that have the same bits."""
+    x, kind = node.x(), node.get_kind("to")
+    if kind.element is None or x.kind.element is None or kind.bits != x.kind.bits:
+        raise node.refuse(f"a bit cast from {x.kind.name} to {kind.name}")
+    return node.add(nn.BitcastOp(x.value, kind.element), kind)
 
 
 @converts("Constant")

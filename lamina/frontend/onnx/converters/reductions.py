@@ -268,6 +268,18 @@ def _spread_norm(node: Node, x: Tensor, axes: list[int], eps: float, dims: list[
     return node.binary(nn.AddOp, y, node.along(node.x(2), dims, x.shape))
 
 
+@converts("LpNormalization")
+def lp_normalization(node: Node) -> Tensor:
+    """Elements divided by a norm along an axis; zeros where that is 0."""
+    x, p = node.x(), node.get_int("p", 2)
+    axis = node.axis(node.get_int("axis", -1), len(x.shape))
+    size = node.unary(nn.AbsOp, x) if p == 1 else node.binary(nn.MulOp, x, x)
+    total = node.reduce("add", size, [axis], keep=True)
+    norm = node.broadcast_to(total if p == 1 else node.unary(nn.SqrtOp, total), x.shape)
+    zero = node.like(0, x)
+    return node.select(node.compare("eq", norm, zero), zero, node.binary(nn.DivOp, x, norm))
+
+
 @converts("CumSum", "CumProd")
 def scanned(node: Node) -> Tensor:
     """Sums or products of all elements up to each."""

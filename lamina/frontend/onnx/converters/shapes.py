@@ -403,7 +403,9 @@ def space_to_depth(node: Node) -> Tensor:
     n, c, h, w = x.shape
     b = node.get_int("blocksize")
     parts = node.reshape(x, [n, c, h // b, b, w // b, b])
-    return node.reshape(node.transpose(parts, [0, 3, 5, 1, 2, 4]), [n, c * (b * b), h // b, w // b])
+    columns_first = node.choice("mode", "DCR", ("DCR", "CRD")) == "CRD"
+    order = [0, 1, 3, 5, 2, 4] if columns_first else [0, 3, 5, 1, 2, 4]
+    return node.reshape(node.transpose(parts, order), [n, c * (b * b), h // b, w // b])
 
 
 @converts("OneHot")
@@ -480,6 +482,22 @@ def scatter_elements(node: Node) -> Tensor:
     axis = node.axis(node.get_int("axis", 0), len(x.shape))
     places = node.from_start(indices, x.shape[axis])
     return node.add(nn.ScatterElementsOp(x.value, places.value, updates.value, axis, kind), x.kind)
+
+
+@converts("TensorScatter", since=24)
+def tensor_scatter(node: Node) -> Tensor:
+    """A cache with new elements along an axis, from a place that each row of the batch says."""
+    x, update = node.x(0), node.x(1)
+    rank = len(x.shape)
+    axis = node.axis(node.get_int("axis", -2), rank)
+    places = node.iota(axis, update.shape)
+    if node.has(2):
+        first = node.along(node.cast(node.x(2), INT64), [0], update.shape)
+        places = node.binary(nn.AddOp, places, first)
+    if node.choice("mode", "linear", ("linear", "circular")) == "circular":
+        places = node.binary(nn.ModOp, places, _extent(node, x.shape[axis], places))
+    op = nn.ScatterElementsOp(x.value, places.value, update.value, axis, "set")
+    return node.add(op, x.kind)
 
 
 @converts("ReverseSequence")
