@@ -189,9 +189,9 @@ def converters() -> dict[str, Callable[[], Any]]:
 
 
 @cache
-def operators() -> list[Table]:
+def operators(pm: pluggy.PluginManager | None = None) -> list[Table]:
     """Return the tables of converters of ONNX operators, those of plugins before the box's."""
-    found = offers("register_operators").values()
+    found = offers("register_operators", pm).values()
     return [o.value() for o in sorted(found, key=lambda offer: offer.owner == BUILTIN)]
 
 

@@ -11,13 +11,42 @@ class Floor(NamedTuple):
 
 
 FLOORS = {
-    "Node": Floor(0, 0),
-    "Simple": Floor(0, 0),
-    "PyTorchConverted": Floor(0, 0),
-    "PyTorchOperator": Floor(0, 0),
-    "Real": Floor(0, 0),
+    "Node": Floor(1764, 1648),
+    "Simple": Floor(14, 14),
+    "PyTorchConverted": Floor(82, 82),
+    "PyTorchOperator": Floor(35, 35),
+    "Real": Floor(9, 9),
 }
 """By the kind of test, as `onnx.backend.test` names it: to be raised, and never lowered."""
 
-REASONS: dict[str, str] = {}
+_STRINGS = "tensors of strings are known while importing only, and are no inputs"
+_SEQUENCES = "sequences and optionals are no inputs or outputs of a model"
+_TRAINING = "training"
+_RANDOM = "expects the numbers of NumPy's generator"
+
+REASONS: dict[str, str] = {
+    r"test_(adagrad|adam|momentum|nesterov_momentum)(_.*)?": _TRAINING,
+    r"test_gradient_.*": _TRAINING,
+    r"test_batchnorm_.*_training_mode": _TRAINING,
+    r"test_ai_onnx_ml_label_encoder_.*": _STRINGS,
+    r"test_ai_onnx_ml_.*": "the domain ai.onnx.ml has no converters",
+    r"test_bernoulli(_.*)?": _RANDOM,
+    r"test_training_dropout(_.*)?": _RANDOM,
+    r"test_cast_e8m0_.*": "exponents alone as elements (float8e8m0)",
+    r"test_(.*_)?deform_conv_.*": "DeformConv has no converter",
+    r"test_image_decoder_.*": "ImageDecoder has no converter: it needs decoders of image files",
+    r"test_scan_sum": "Scan of version 8, which had batches",
+    r"test_(regex_full_match|string_concat|string_split|strnormalizer|strnorm)(_.*)?": _STRINGS,
+    r"test_equal_string(_.*)?": _STRINGS,
+    r"test_(identity|if|loop13|loop16)_(opt|seq|sequence)(_.*)?": _SEQUENCES,
+    r"test_optional_(get|has)_element_.*": _SEQUENCES,
+    r"test_sequence_.*": _SEQUENCES,
+    r"test_split_to_sequence_.*": _SEQUENCES,
+    r"test_affine_grid_.*": "branches whose results differ in rank",
+    r"test_attention_.*": "masks of other shapes than scores within the standard's function; f16 sums",
+    r"test_bitcast_bool_to_uint8": "truth values as bytes",
+    r"test_dft_inverse(_.*)?": "results of an inverse transform that are to be real",
+    r"test_range_.*_expanded": "a loop whose rounds are counted while the model runs",
+    r"test_split_zero_size_splits_.*": "an extent of 0 in no parts",
+}
 """Why tests fail, by a pattern of their names. A test that fails is to match one of them."""

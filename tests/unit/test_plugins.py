@@ -83,6 +83,14 @@ def test_an_insertion_at_no_extension_point_is_named() -> None:
         manager.insertions(pm)
 
 
+def test_converters_of_plugins_come_before_those_of_the_box() -> None:
+    table = {("acme", "Swish"): [(1, repr)]}
+    acme = plugin(register_operators=lambda: {"acme": lambda: table})
+    first, last = manager.operators(managed(acme=acme))
+    assert first is table
+    assert ("", "Conv") in last
+
+
 def test_a_hook_that_returns_no_mapping_is_named() -> None:
     pm = managed(acme=plugin(register_passes=lambda: ["fuse"]))
     with pytest.raises(LaminaError, match="register_passes of the plugin acme"):

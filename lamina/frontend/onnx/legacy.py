@@ -21,7 +21,7 @@ def align_operand(node: Node) -> None:
     So it is with every operator of version 6 that has `broadcast`. Raises `UnsupportedError` for
     an operator of an older set that had another form then.
     """
-    if node.version < _KNOWN and not _is_same(node):
+    if not is_same(node.op, node.version):
         raise UnsupportedError(
             f"{node.where}: the form it had in operator set {node.version} is not supported: "
             f"convert the model to {BROADCASTS} or newer"
@@ -38,11 +38,14 @@ def align_operand(node: Node) -> None:
         node.inputs[1] = node.reshape(x, [*x.shape, *[Dim.of(1)] * behind])
 
 
-def _is_same(node: Node) -> bool:
+def is_same(op: str, version: int) -> bool:
+    """Whether an operator of a set means what it means in the oldest that is known, or is newer."""
     from onnx import defs
 
+    if version >= _KNOWN:
+        return True
     try:
-        versions = [defs.get_schema(node.op, n).since_version for n in (node.version, _KNOWN)]
+        versions = [defs.get_schema(op, n).since_version for n in (version, _KNOWN)]
     except defs.SchemaError:
         return False
     return versions[0] == versions[1]
