@@ -77,7 +77,9 @@ class Following:
         emit = self.tiles.emit
         apart = max(1, LINE // (ROWS * _bytes(memref)))
         lines = panels.size * -(-self.depth // apart)
-        number = Dim.of(lines).ceildiv(self.blocks * self.steps).minimum(MOST_LINES)
+        # Of a product that never has rows no program runs, but there is a kernel of it.
+        blocks = Dim.of(1) if self.blocks == 0 else self.blocks
+        number = Dim.of(lines).ceildiv(blocks * self.steps).minimum(MOST_LINES)
         left = emit.add(arith.SubiOp(emit.extent(self.blocks), self.block))
         later = emit.add(arith.MuliOp(left, emit.extent(number * self.steps)))
         first = emit.add(arith.SubiOp(emit.index(lines), later))

@@ -1,7 +1,7 @@
 """Extents that are made of others are as simple as they can be."""
 
 import numpy as np
-from one_node import compiled
+from one_node import compiled, run
 from onnx import helper
 from onnx_graphs import declared, graph_of, model_from
 
@@ -24,3 +24,9 @@ def test_what_is_left_for_a_dimension_is_seen_where_it_is_a_number() -> None:
     assert executable.outputs[0].dims[2] == 32
     assert np.array_equal(flat, x[:, 3:].reshape(2, 4, 32))
     assert np.allclose(y, flat @ w, atol=1e-5)
+
+
+def test_a_product_may_be_one_that_never_has_rows() -> None:
+    x, w = np.ones((0, 8), np.float32), np.ones((8, 64), np.float32)
+    (y,) = run("MatMul", {"x": x, "w": w}, ("w",))
+    assert y.shape == (0, 64)
