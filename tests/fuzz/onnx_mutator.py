@@ -71,12 +71,9 @@ def change_list(random: Random, values: Any) -> None:
 
 def another(random: Random, value: Any) -> Any:
     """Another value of the same type, near to it or far."""
-    if isinstance(value, bool | int):
-        return (
-            random.choice((value + 1, value - 1, random.choice(NUMBERS))) & 0x7FFFFFFF
-            if random.random() < 0.5
-            else random.choice(NUMBERS[:11])
-        )
+    if isinstance(value, int):
+        # Fields of 32 bits take no more, and refuse with ValueError.
+        return random.choice((value + 1, value - 1, *NUMBERS))
     if isinstance(value, float):
         return random.choice((*FLOATS, value * 2))
     if isinstance(value, bytes):

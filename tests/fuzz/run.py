@@ -14,8 +14,12 @@ from tempfile import TemporaryDirectory
 
 import atheris
 from json_mutator import with_another_value
+from onnx_mutator import with_another_field
 
 HERE = Path(__file__).parent
+MUTATIONS = {"onnx": with_another_field}
+"""What changes a value within the inputs of a parser that are no JSON."""
+
 LONGEST_INPUT, SECONDS_EACH, MEGABYTES = 1 << 14, 10, 2048
 
 
@@ -58,14 +62,20 @@ def fuzz(name: str, seconds: int, corpus: Path, scratch: Path) -> None:
     atheris.Setup(
         [sys.argv[0], *(f"-{key}={value}" for key, value in flags.items()), str(kept)],
         once,
-        custom_mutator=mutated,
+        custom_mutator=mutating(MUTATIONS.get(name, with_another_value)),
     )
     atheris.Fuzz()
 
 
-def mutated(data: bytes, longest: int, seed: int) -> bytes:
-    """Change one value of JSON, or whatever libFuzzer likes to."""
-    return with_another_value(data, seed) if seed % 3 == 0 else atheris.Mutate(data, longest)
+def mutating(change: Callable[[bytes, int], bytes]) -> Callable[[bytes, int, int], bytes]:
+    """Change one value of what was parsed, or whatever libFuzzer likes to."""
+
+    def mutated(data: bytes, longest: int, seed: int) -> bytes:
+        changed = change(data, seed) if seed % 3 == 0 else data
+        fits = changed != data and len(changed) <= longest
+        return changed if fits else atheris.Mutate(data, longest)
+
+    return mutated
 
 
 def refusing(
