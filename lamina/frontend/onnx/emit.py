@@ -13,16 +13,27 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    f32,
     i8,
+    i32,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import tensor, ui8
-from lamina.errors import FormatError, UnsupportedError
+from lamina.errors import FormatError
 from lamina.frontend.graph import Graph
-from lamina.frontend.onnx.kinds import BOOL, BY_NAME, FLOAT, INT32, INT64, KINDS, Kind
+from lamina.frontend.onnx.kinds import (
+    BOOL,
+    BY_NAME,
+    FLOAT,
+    INT32,
+    INT64,
+    KINDS,
+    POWERS,
+    Kind,
+)
 from lamina.frontend.onnx.values import Array, Known, Stored, Tensor
 
 Binary = Callable[[SSAValue, SSAValue], Operation]
@@ -49,7 +60,7 @@ class Emit:
         kind, array = value.kind, value.array
         if not value.is_plain:
             return self._extents(value)
-        if kind.code is not None:
+        if kind.is_float and kind.element is None:
             codes = Known(array.view(np.uint8), BY_NAME["uint8"], value.weight)
             return Tensor(self._known(codes).value, kind)
         flat = array.ravel()
@@ -156,9 +167,10 @@ class Emit:
         """
         if x.kind == kind:
             return x
-        for each in (x.kind, kind):
-            if each.is_float and each.element is None and each.code is None:
-                raise UnsupportedError(f"{self.where}: elements of {each.name} are not supported")
+        if x.kind == POWERS:
+            return self.cast(self._power(x), kind)
+        if kind == POWERS:
+            return self._exponent(self.cast(x, FLOAT))
         if x.kind.code is not None:
             return self.cast(self.add(nn.DecodeOp(x.value, x.kind.code), FLOAT), kind)
         if kind.code is not None:
@@ -174,6 +186,26 @@ class Emit:
         if element_of(kind) == element_of(x.kind):
             return Tensor(x.value, kind)
         return self.add(nn.CastOp(x.value, element_of(kind)), kind)
+
+    def _power(self, x: Tensor) -> Tensor:
+        """Return 2 to the power of a byte less 127, as f32 has it; NaN of 255."""
+        byte = self.cast(Tensor(x.value, BY_NAME["uint8"]), INT32)
+        bits = self.scaled(nn.ShlOp, byte, 23)
+        for value, other in ((0, 0x00400000), (255, 0x7FC00000)):
+            here = self.compare("eq", byte, self.like(value, byte))
+            bits = self.select(here, self.like(other, bits), bits)
+        return self.add(nn.BitcastOp(bits.value, f32), FLOAT)
+
+    def _exponent(self, x: Tensor) -> Tensor:
+        """Return the byte of the next power of 2 from f32 on, at most 254; 255 of NaN."""
+        bits = self.add(nn.BitcastOp(x.value, i32), INT32)
+        byte = self.scaled(nn.AndOp, self.scaled(nn.ShrOp, bits, 23), 255)
+        small = self.compare("eq", byte, self.like(0, byte))
+        least = self.select(small, self.like(0x00400000, byte), self.like(0, byte))
+        rest = self.compare("gt", self.scaled(nn.AndOp, bits, 0x007FFFFF), least)
+        byte = self.scaled(nn.MinOp, self.binary(nn.AddOp, byte, self.cast(rest, INT32)), 254)
+        byte = self.select(self.compare("ne", x, x), self.like(255, byte), byte)
+        return Tensor(self.cast(byte, BY_NAME["uint8"]).value, POWERS)
 
     def _lowest_bits(self, x: Tensor, kind: Kind) -> Tensor:
         low = self.scaled(nn.AndOp, x, (1 << kind.bits) - 1)

@@ -92,6 +92,9 @@ BY_NAME: Final = {kind.name: kind for kind in KINDS.values()}
 FLOAT, INT64, INT32, BOOL = BY_NAME["float"], BY_NAME["int64"], BY_NAME["int32"], BY_NAME["bool"]
 """Those that operators name most."""
 
+POWERS = BY_NAME["float8e8m0"]
+"""Powers of 2, a byte each, which scale blocks."""
+
 _BY_DTYPE: Final = {kind.dtype: kind for kind in KINDS.values()}
 
 

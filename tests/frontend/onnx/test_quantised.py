@@ -1,5 +1,6 @@
 """Operators on quantised numbers give what the standard says of them."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -125,3 +126,22 @@ def test_a_weight_of_bytes_is_scaled_before_the_model_runs() -> None:
     executable = compiled(weight_only(w, scale))
     (y,) = executable(x).values()
     assert np.allclose(y, x @ (w * scale), rtol=1e-5, atol=1e-3)
+
+
+def test_integers_of_four_bits_are_the_lowest_ones() -> None:
+    x = np.array([-9, -8, 7, 8, 15], F32)
+    (signed,), (unsigned,) = (run("Cast", {"x": x}, to=kind) for kind in (22, 21))
+    assert signed.tolist() == [7, -8, 7, -8, -1]
+    assert unsigned.tolist() == [7, 8, 7, 8, 15]
+
+
+def test_powers_of_two_are_the_next_ones() -> None:
+    x = np.array([0.124, 0.25, 1.1, 3e38, np.inf, 0, 1e-39, 6e-39, np.nan], F32)
+    (y,) = run("Cast", {"x": x}, to=24)
+    assert y.tolist() == [124, 125, 128, 254, 254, 0, 0, 1, 255]
+
+
+def test_powers_of_two_are_numbers_again() -> None:
+    x = np.array([0, 1, 127, 254, 255], U8).view(ml_dtypes.float8_e8m0fnu)
+    (y,) = run("Cast", {"x": x}, ("x",), to=1)
+    assert np.array_equal(y, x.astype(F32), equal_nan=True)

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn
-from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS
+from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, POWERS
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
@@ -226,7 +226,10 @@ def cast(node: Node) -> Tensor:
     x = node.x()
     if kind.bits == 0:
         raise node.refuse(f"a cast from {x.kind.name} to {kind.name}")
-    return node.cast(x, kind, saturate=bool(node.get_int("saturate", 1)))
+    saturate = bool(node.get_int("saturate", 1))
+    if kind == POWERS and (not saturate or node.get_text("round_mode", "up") != "up"):
+        raise node.refuse("a cast to float8e8m0 but up, and saturated,")
+    return node.cast(x, kind, saturate=saturate)
 
 
 @converts("IsNaN")
