@@ -33,7 +33,9 @@ def wrong(kernels: list[KernelText]) -> list[str]:
 
 def test_every_operation_is_well_typed():
     made = [make(kind) for make in (arithmetic, conversions, exchanges) for kind in EVERY]
-    assert wrong([printed(each) for each in (*made, *(runs(kind, 4) for kind in EVERY))]) == []
+    # A truth takes a byte, and goes alone.
+    made += [runs(kind, 4) for kind in EVERY if kind != "i1"]
+    assert wrong([printed(each) for each in made]) == []
 
 
 @pytest.mark.gpu
