@@ -31,6 +31,9 @@ from lamina.frontend.onnx.values import Several, Value
 
 if TYPE_CHECKING:
     from onnx import FunctionProto, NodeProto
+    from xdsl.ir import Block
+
+    from lamina.dialects.dims import Dim
 
 OP, OPSET, ATTR = "ONNX-OP", "ONNX-OPSET", "ONNX-ATTR"
 TYPE, RANK, VALUE = "ONNX-TYPE", "ONNX-RANK", "ONNX-VALUE"
@@ -100,6 +103,7 @@ class Examiner(Importer):
         self.findings: dict[tuple[str, str], Finding] = {}
         self.states: dict[_Key, tuple[str, str]] = {}
         self._within = 0
+        self._wrong: set[tuple[str, str]] = set()
 
     def examine(self) -> None:
         """Import all there is of the graph."""
@@ -153,6 +157,23 @@ class Examiner(Importer):
     ) -> list[Value]:
         found = super()._branch(proto, name, values, scope)
         if any(value is _REFUSED for value in found):
+            raise _HiddenError
+        return found
+
+    def _inside(
+        self, proto: NodeProto, name: str, block: Block, guard: Dim, scope: Scope
+    ) -> list[Value]:
+        before = dict(self.findings), dict(self.states)
+        try:
+            found = super()._inside(proto, name, block, guard, scope)
+        except _HiddenError:
+            found = None
+        new = [key for key in self.findings if key not in before[0]]
+        if new and new[0] in self._wrong:
+            # As an import does: it keeps the node for the branch that is taken.
+            self.findings, self.states = before
+            raise NeedsValueError(new[0][1], 0)
+        if new or found is None:
             raise _HiddenError
         return found
 
@@ -211,7 +232,10 @@ class Examiner(Importer):
 
     def _say(self, error: LaminaError, node: str, operator: str, code: str | None = None) -> None:
         found = _finding(error, node, operator, code)
-        self.findings.setdefault((found.code, found.message), found)
+        key = found.code, found.message
+        self.findings.setdefault(key, found)
+        if isinstance(error, FormatError):
+            self._wrong.add(key)
 
     def _mark(self, proto: NodeProto, path: str, state: str) -> None:
         """Note what becomes of a node; of one that is imported twice, the worse."""

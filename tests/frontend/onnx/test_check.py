@@ -64,6 +64,20 @@ def test_what_is_refused_within_a_branch_is_named_by_its_path(tmp_path: Path) ->
     assert codes(found)["y/then_branch/inner"] == "ONNX-OP"
 
 
+def test_a_branch_that_cannot_be_right_is_for_when_it_is_taken(tmp_path: Path) -> None:
+    then = graph_of([of("Softmax", "x", "t", axis=7, name="wrong")], [], ["t"])
+    other = graph_of([of("Relu", "x", "e")], [], ["e"])
+    node = of("If", "c", "y", then_branch=then, else_branch=other)
+    found = checked(
+        tmp_path,
+        node,
+        inputs=(X, declared("c", np.array(True))),
+        outputs=(declared("y", shape=["n", 4]),),
+    )
+    assert not found.findings
+    assert found.count(BY_MEANING) == found.total == 3
+
+
 def test_a_node_that_runs_by_its_meaning_is_counted_apart(tmp_path: Path) -> None:
     found = checked(tmp_path, of("NonZero", "x", "y"))
     assert dict(found.nodes) == {("NonZero", BY_MEANING): 1}
