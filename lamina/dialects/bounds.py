@@ -5,12 +5,14 @@ The proofs are sound and incomplete: True means that the fact holds, False that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
 from typing import Final
+from zlib import crc32
 
-from lamina.dialects.dims import Atom, Dim, parse_dim
+from lamina.dialects.dims import DIVISIONS, FUNCTIONS, Atom, Dim, parse_dim
 
 _Function = tuple[str, Dim, Dim]
 
@@ -23,7 +25,46 @@ _TRIED: Final = ((0,), (1,), (2, 0), (0, 7), (100, 1), (1, 99), (1000,), (5, 0, 
 @lru_cache(maxsize=65536)
 def proves_at_most(a: Dim, b: Dim) -> bool:
     """Return whether a <= b is proved."""
-    return _proves_positive(b - a)
+    return may_be_at_most(a, b) and _proves_positive(b - a)
+
+
+def may_be_at_most(a: Dim, b: Dim) -> bool:
+    """Return False if a > b for some values that are tried, which takes little time to see."""
+    return not any(
+        x is not None and y is not None and x > y for x, y in zip(_tried(a), _tried(b), strict=True)
+    )
+
+
+@lru_cache(maxsize=65536)
+def _tried(d: Dim) -> tuple[int | None, ...]:
+    """Return `d` for each of the values tried, and None where it divides by zero."""
+    terms = [(c, [_tried_atom(atom) for atom in atoms]) for c, atoms in d.terms]
+    return tuple(
+        _sum([(c, [atom[i] for atom in atoms]) for c, atoms in terms]) for i in range(len(_TRIED))
+    )
+
+
+def _sum(terms: Iterable[tuple[int, Sequence[int | None]]]) -> int | None:
+    total = 0
+    for c, factors in terms:
+        known = [factor for factor in factors if factor is not None]
+        if len(known) < len(factors):
+            return None
+        total += c * prod(known)
+    return total
+
+
+@lru_cache(maxsize=65536)
+def _tried_atom(atom: Atom) -> tuple[int | None, ...]:
+    if isinstance(atom, str):
+        # The same symbol has the same value in every extent.
+        place = crc32(atom.encode())
+        return tuple(tried[place % len(tried)] for tried in _TRIED)
+    name, a, b = atom
+    return tuple(
+        None if x is None or y is None or (y == 0 and name in DIVISIONS) else FUNCTIONS[name](x, y)
+        for x, y in zip(_tried(a), _tried(b), strict=True)
+    )
 
 
 def proves_multiple(a: Dim, divisor: int) -> bool:
@@ -63,11 +104,13 @@ class _Proof:
 
     def _search(self, d: Dim) -> bool:
         functions = _functions(d.terms)
-        positive = {_named(each) for each in functions if self._function(each)}
+        positive = {_named(each) for each in functions if _never_negative(each)}
         if all(c >= 0 and _all_in(atoms, positive) for c, atoms in d.terms):
             return True
         if _refuted(d):
             return False
+        if any(core != d and self.positive(core) for core in _cores(d, positive)):
+            return True
         # A function inside of another may cancel with it once that one is opened.
         texts = [_named(each) for each in functions]
         outer = [
@@ -85,13 +128,53 @@ class _Proof:
     def _open(self, d: Dim, function: _Function) -> bool:
         return any(all(map(self.positive, way)) for way in _ways(d, function))
 
-    def _function(self, function: _Function) -> bool:
-        name, a, b = function
-        if name == "max":
-            return self.positive(a) or self.positive(b)
-        if name == "min":
-            return self.positive(a) and self.positive(b)
-        return (b.constant or 0) > 0 and (name == "mod" or self.positive(a))
+
+@lru_cache(maxsize=65536)
+def _never_negative(function: _Function) -> bool:
+    """Return whether it is proved that a function is at least 0, by what it is a function of."""
+    name, a, b = function
+    proof = _Proof()
+    if name == "max":
+        return any(map(proof.positive, sorted((a, b), key=lambda each: len(str(each)))))
+    if name == "min":
+        return proof.positive(a) and proof.positive(b)
+    return (b.constant or 0) > 0 and (name == "mod" or proof.positive(a))
+
+
+def _cores(d: Dim, positive: set[str]) -> Iterator[Dim]:
+    """Yield `d` without functions that are at least 0 and may well make up for nothing.
+
+    What has a negative coefficient can be made up for by terms of its monomial, or of functions
+    of extents with it; the larger extent also has what its own functions hold.
+    """
+    negative = [atoms for c, atoms in d.terms if c < 0]
+    own = {_names(atoms) for atoms in negative}
+    yield _core(d, positive, own)
+    yield _core(d, positive, own.union(*map(_reached, negative)))
+
+
+def _core(d: Dim, positive: set[str], lacking: set[tuple[str, ...]]) -> Dim:
+    core = Dim.of(0)
+    for (c, atoms), (_, monomial) in zip(d.terms, d.monomials(), strict=True):
+        plain = all(isinstance(atom, str) for atom in atoms)
+        spare = c > 0 and not plain and _all_in(atoms, positive)
+        if not spare or not lacking.isdisjoint(_reached(atoms)):
+            core = core + monomial * c
+    return core
+
+
+@lru_cache(maxsize=65536)
+def _reached(atoms: tuple[Atom, ...]) -> frozenset[tuple[str, ...]]:
+    """Return a product of atoms as names, and what it may become once a function is opened."""
+    names = _names(atoms)
+    found = {names}
+    for atom in atoms:
+        if not isinstance(atom, str):
+            rest = list(names)
+            rest.remove(_named(atom))
+            inner = {each for dim in atom[1:] for _, own in dim.terms for each in _reached(own)}
+            found |= {tuple(sorted((*rest, *each))) for each in inner}
+    return frozenset(found)
 
 
 def _all_in(atoms: Iterable[Atom], positive: set[str]) -> bool:
@@ -115,6 +198,10 @@ def _functions(terms: Iterable[tuple[int, tuple[Atom, ...]]]) -> list[_Function]
     atoms = [atom for _, atoms in terms for atom in atoms]
     found = {_named(atom): atom for atom in atoms if not isinstance(atom, str)}
     return [found[text] for text in sorted(found, key=lambda text: (-len(text), text))]
+
+
+def _names(atoms: Iterable[Atom]) -> tuple[str, ...]:
+    return tuple(sorted(map(_named, atoms)))
 
 
 def _named(atom: Atom) -> str:

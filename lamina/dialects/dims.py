@@ -8,7 +8,7 @@ compare, hash and live in the IR as strings. No XDSL import: runtimes evaluate e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -29,20 +29,25 @@ FUNCTIONS: Final[dict[str, Callable[[int, int], int]]] = {
 }
 """The two-argument atoms; division rounds towards minus infinity."""
 
+DIVISIONS: Final = frozenset({"floordiv", "ceildiv", "mod"})
+"""Those that are not defined where the second is 0."""
+
 _TOKEN: Final = re.compile(r"\s*(?:(\d+)|([A-Za-z_][\w.]*)|([-+*(),]))")
 
 
 class Dim:
     """An extent: an integer polynomial over symbols, immutable, equal when its text is equal."""
 
-    __slots__ = ("_atoms", "_hash", "_terms", "_text")
+    __slots__ = ("_atoms", "_hash", "_ordered", "_symbols", "_terms", "_text")
 
     def __init__(self, terms: Mapping[Monomial, int], atoms: Mapping[str, Atom]) -> None:
         self._terms = {m: c for m, c in terms.items() if c}
         used = {name for m in self._terms for name in m}
         self._atoms = {name: atom for name, atom in atoms.items() if name in used}
-        self._text = _print(self._terms)
-        self._hash = hash(self._text)
+        self._hash: int | None = None
+        self._text: str | None = None
+        self._ordered: tuple[tuple[int, tuple[Atom, ...]], ...] | None = None
+        self._symbols: frozenset[str] | None = None
 
     @staticmethod
     def of(value: Dim | int | str) -> Dim:
@@ -59,10 +64,12 @@ class Dim:
     @property
     def symbols(self) -> frozenset[str]:
         """Every symbol that the value depends on."""
-        found: set[str] = set()
-        for atom in self._atoms.values():
-            found |= {atom} if isinstance(atom, str) else atom[1].symbols | atom[2].symbols
-        return frozenset(found)
+        if self._symbols is None:
+            found: set[str] = set()
+            for atom in self._atoms.values():
+                found |= {atom} if isinstance(atom, str) else atom[1].symbols | atom[2].symbols
+            self._symbols = frozenset(found)
+        return self._symbols
 
     @property
     def constant(self) -> int | None:
@@ -72,8 +79,15 @@ class Dim:
     @property
     def terms(self) -> tuple[tuple[int, tuple[Atom, ...]], ...]:
         """The polynomial as (coefficient, atoms) in canonical order."""
-        ordered = sorted(self._terms.items(), key=_order)
-        return tuple((c, tuple(self._atoms[name] for name in m)) for m, c in ordered)
+        if self._ordered is None:
+            ordered = sorted(self._terms.items(), key=_order)
+            self._ordered = tuple((c, tuple(self._atoms[name] for name in m)) for m, c in ordered)
+        return self._ordered
+
+    def monomials(self) -> Iterator[tuple[int, Dim]]:
+        """Yield each coefficient and the product of atoms that it belongs to, as in `terms`."""
+        for monomial, coefficient in sorted(self._terms.items(), key=_order):
+            yield coefficient, Dim({monomial: 1}, self._atoms)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Return the integer under `values`; a missing symbol is a KeyError."""
@@ -149,19 +163,23 @@ class Dim:
         """Compare by value."""
         if isinstance(other, int):
             return self.constant == other
-        return isinstance(other, Dim) and self._text == other._text
+        return isinstance(other, Dim) and self._terms == other._terms
 
     def __hash__(self) -> int:
-        """Hash the canonical text."""
+        """Hash the terms."""
+        if self._hash is None:
+            self._hash = hash(frozenset(self._terms.items()))
         return self._hash
 
     def __str__(self) -> str:
         """Return the canonical text."""
+        if self._text is None:
+            self._text = _print(self._terms)
         return self._text
 
     def __repr__(self) -> str:
         """Return a constructor call."""
-        return f"Dim({self._text!r})"
+        return f"Dim({str(self)!r})"
 
 
 @lru_cache(maxsize=4096)
@@ -231,7 +249,7 @@ def _function(name: str, a: Dim, b: Dim) -> Dim:
 
 def _simplify(name: str, a: Dim, b: Dim) -> Dim | None:
     x, y = a.constant, b.constant
-    division = name in ("floordiv", "ceildiv", "mod")
+    division = name in DIVISIONS
     if division and y == 0:
         raise ValueError(f"extent {name}({a}, {b}) divides by zero")
     if x is not None and y is not None:

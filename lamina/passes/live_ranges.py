@@ -134,7 +134,7 @@ def live_ranges(function: FuncOp) -> LiveRanges:
         for x, y in event.pairs:
             if not later >> x & 1 and not earlier >> y & 1:
                 met[x, y] = met.get((x, y), 0) | 1 << p
-    first = {i: event.phase for event in reversed(events) for i in _bits(event.touched)}
+    first = {i: event.phase for event in reversed(events) for i in bits(event.touched)}
     phases = tuple(first[i] for i in range(len(walk.index)))
     masks = _transposed(live, len(walk.index))
     # In another branch the two may meet where no kernel takes one for the other.
@@ -204,7 +204,8 @@ def _union(sets: Iterable[int]) -> int:
     return total
 
 
-def _bits(number: int) -> Iterator[int]:
+def bits(number: int) -> Iterator[int]:
+    """Yield the members of a set that is an integer, in ascending order."""
     while number:
         low = number & -number
         yield low.bit_length() - 1
@@ -214,6 +215,6 @@ def _bits(number: int) -> Iterator[int]:
 def _transposed(rows: Sequence[int], columns: int) -> tuple[int, ...]:
     found = [0] * columns
     for p, row in enumerate(rows):
-        for i in _bits(row):
+        for i in bits(row):
             found[i] |= 1 << p
     return tuple(found)

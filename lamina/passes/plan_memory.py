@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
+from math import prod
 from typing import Final, cast
 
 from xdsl.context import Context
@@ -14,7 +15,8 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from lamina.dialects.dims import Atom, Dim
+from lamina.dialects.bounds import may_be_at_most
+from lamina.dialects.dims import FUNCTIONS, Atom, Dim
 from lamina.dialects.plan import (
     ALIGNMENT,
     HOST,
@@ -25,10 +27,13 @@ from lamina.dialects.plan import (
     ViewOp,
     is_host,
 )
-from lamina.passes.live_ranges import LiveRanges, live_ranges, positions_taken
+from lamina.passes.live_ranges import LiveRanges, bits, live_ranges, positions_taken
 
 _NOMINAL: Final = 64
 """The value of every symbol where sizes that cannot be compared for all values are compared."""
+
+_MOST_TOPS: Final = 3
+"""How many extents the larger of which is not known one offset may be the maximum of."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class PlanMemoryPass(ModulePass):
 
     Buffers are placed one after another, largest first, each at the lowest end of an earlier one
     where it provably meets no buffer that is live with it (Pisarchyk and Lee 2020, with extents
-    for numbers). A kernel's result takes the place of an operand that it may overwrite.
+    for numbers); behind all of those if there is none. A kernel's result takes the place of an
+    operand that it may overwrite.
     """
 
     name = "plan-memory"
@@ -109,7 +115,8 @@ def _arena(
     ranges: LiveRanges, sizes: list[Dim], members: Sequence[int], memory: str | None
 ) -> ArenaOp:
     """Return the arena of a memory, of which its buffers are views from now on."""
-    plans = [_place(ranges, sizes, members, order) for order in _ORDERS]
+    rivals = _rivals(ranges)
+    plans = [_place(_Placement(ranges, sizes, rivals), members, order) for order in _ORDERS]
     best = min(plans, key=lambda plan: _nominal(plan.size))
     arena = ArenaOp(best.size, memory)
     arena.y.name_hint = f"{memory}_arena" if memory else "arena"
@@ -125,6 +132,7 @@ class _Placement:
 
     ranges: LiveRanges
     sizes: list[Dim]
+    rivals: Sequence[Sequence[int]]
     found: dict[int, Dim] = field(default_factory=dict[int, Dim])
     ends: dict[int, Dim] = field(default_factory=dict[int, Dim])
 
@@ -135,7 +143,7 @@ class _Placement:
 
     def put(self, i: int) -> None:
         """Place buffer i below everything it meets, or else above."""
-        rivals = [j for j in self.found if self.ranges.masks[i] & self.ranges.masks[j]]
+        rivals = [j for j in self.rivals[i] if j in self.found]
         shared = self._shared(i, rivals)
         offset = self._lowest(i, rivals) if shared is None else shared
         self.found[i], self.ends[i] = offset, offset + self.sizes[i]
@@ -159,13 +167,21 @@ class _Placement:
         return all(_at_most(above, offset) or _at_most(end, below) for below, above in spans)
 
 
+def _rivals(ranges: LiveRanges) -> list[list[int]]:
+    """Return for each buffer those that are live at a position at which it is."""
+    met = [0] * len(ranges.buffers)
+    for live in ranges.live_at:
+        for i in bits(live):
+            met[i] |= live
+    return [[j for j in bits(others) if j != i] for i, others in enumerate(met)]
+
+
 def _place(
-    ranges: LiveRanges,
-    sizes: list[Dim],
+    placement: _Placement,
     members: Sequence[int],
     order: Callable[[LiveRanges, int], int],
 ) -> _Placement:
-    placement = _Placement(ranges, sizes)
+    ranges = placement.ranges
     # A buffer's offset may hold only symbols that are bound where it is first used.
     for i in sorted(members, key=lambda i: (ranges.phases[i], order(ranges, i))):
         placement.put(i)
@@ -202,9 +218,17 @@ def _rounded(size: Dim) -> Dim:
     return rounded if _at_most(Dim.of(0), rounded) else rounded.maximum(0)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 16)
 def _nominal(dim: Dim) -> int:
-    return dim.evaluate(dict.fromkeys(dim.symbols, _NOMINAL))
+    return sum(c * prod(map(_nominal_atom, atoms)) for c, atoms in dim.terms)
+
+
+@lru_cache(maxsize=4096)
+def _nominal_atom(atom: Atom) -> int:
+    if isinstance(atom, str):
+        return _NOMINAL
+    name, a, b = atom
+    return FUNCTIONS[name](_nominal(a), _nominal(b))
 
 
 def _by_nominal(dim: Dim) -> tuple[int, str]:
@@ -212,34 +236,60 @@ def _by_nominal(dim: Dim) -> tuple[int, str]:
 
 
 def _upper(ends: Iterable[Dim]) -> Dim:
-    """Return the least extent known that is at least every one of `ends`."""
+    """Return an extent that is at least every one of `ends`: their maximum, if that is short."""
     top: list[Dim] = []
-    for end in ends:
+    for end in dict.fromkeys(ends):
         if not any(_at_most(end, other) for other in top):
             top = [other for other in top if not _at_most(other, end)] + [end]
-    return reduce(Dim.maximum, sorted(top, key=str)) if top else Dim.of(0)
+    top.sort(key=str)
+    if len(top) < 2:
+        return top[0] if top else Dim.of(0)
+    if len(top) > _MOST_TOPS or any(_has_maximum(each) for each in top):
+        return _joined(top)
+    return reduce(Dim.maximum, top)
 
 
-@lru_cache(maxsize=4096)
+def _has_maximum(dim: Dim) -> bool:
+    return any(not isinstance(a, str) and a[0] == "max" for _, atoms in dim.terms for a in atoms)
+
+
+def _joined(dims: Iterable[Dim]) -> Dim:
+    """Return the polynomial of the largest coefficient of each monomial, of which none is < 0.
+
+    Offsets that are maxima of sums of maxima take exponential time to compare; these are compared
+    number by number, and buffers of sizes of different symbols lie behind one another.
+    """
+    largest: dict[Dim, int] = {}
+    for dim in dims:
+        for coefficient, monomial in dim.monomials():
+            largest[monomial] = max(coefficient, largest.get(monomial, 0))
+    return reduce(Dim.__add__, (monomial * c for monomial, c in largest.items()), Dim.of(0))
+
+
+@lru_cache(maxsize=1 << 16)
 def _at_most(a: Dim, b: Dim) -> bool:
-    return _plainly_positive(b - a)
+    return may_be_at_most(a, b) and _plainly_positive(b - a)
 
 
-def _plainly_positive(d: Dim) -> bool:
+def _plainly_positive(d: Dim, opened: int = 0) -> bool:
     """Whether no coefficient of `d` is negative and no atom can be, max(a, b) taken as a or b."""
     if _nominal(d) < 0:
         return False
     terms = d.terms
     if all(c >= 0 and all(map(_never_negative, atoms)) for c, atoms in terms):
         return True
-    for c, atoms in terms:
+    lacking = {atoms for c, atoms in terms if c < 0}
+    for c, atoms in terms if opened < _MOST_TOPS else ():
         if c > 0 and len(atoms) == 1 and not isinstance(atoms[0], str) and atoms[0][0] == "max":
             _, a, b = atoms[0]
+            if lacking.isdisjoint(own for _, own in (*a.terms, *b.terms)):
+                continue
             rest = d - a.maximum(b) * c
-            return _plainly_positive(rest + a * c) or _plainly_positive(rest + b * c)
+            return any(_plainly_positive(rest + each * c, opened + 1) for each in (a, b))
     return False
 
 
+@lru_cache(maxsize=4096)
 def _never_negative(atom: Atom) -> bool:
     if isinstance(atom, str):
         return True

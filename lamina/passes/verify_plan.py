@@ -137,6 +137,10 @@ class _Contents:
                 beside[root] = kept
         beside[place.root] = _joined((*own, (place.start, place.end)))
 
+    def forget(self, place: _Place) -> None:
+        """Note that nobody asks for what is in the root of `place` any more."""
+        self.held.get(place.base, {}).pop(place.root, None)
+
     def reason(self, place: _Place) -> str:
         """Return why not all bytes of `place` are held."""
         if place.root not in self.lost:
@@ -164,11 +168,14 @@ class _Proof:
     function: FuncOp
     places: dict[SSAValue, _Place] = field(default_factory=dict[SSAValue, _Place])
     read_only: set[SSAValue] = field(default_factory=set[SSAValue])
+    ended: dict[Operation, list[SSAValue]] = field(default_factory=dict[Operation, list[SSAValue]])
 
     def run(self) -> None:
         """Follow the plan from its arguments to its outputs."""
         contents, outputs = _Contents(), list[SSAValue]()
         block = self.function.body.block
+        for root, step in _last_steps(block).items():
+            self.ended.setdefault(step, []).append(root)
         attributes = self.function.arg_attrs.data if self.function.arg_attrs else ()
         for i, arg in enumerate(block.args):
             if not isinstance(arg.type, BufferType):
@@ -198,6 +205,8 @@ class _Proof:
                 )
             elif isinstance(op, LaunchOp | HostOp | CopyOp | BindOp | ReceiveOp):
                 self._step(op, contents)
+                for root in self.ended.get(op, ()):
+                    contents.forget(self.places[root])
             elif not isinstance(op, ReturnOp):
                 raise self._error(f"{op.name} is no operation of a plan")
         return contents
@@ -209,8 +218,10 @@ class _Proof:
         whole, size = self.places[op.x], _bytes(op.y)
         offset = Dim.of(op.offset.data)
         arena = isinstance(op.x.owner, ArenaOp)
-        if op.assumed is not None:
-            # Calls in which the two sizes differ are refused before anything runs.
+        entire = not arena and offset == Dim.of(0) and size == _bytes(op.x)
+        if op.assumed is not None or entire:
+            # Calls in which an assumed size differs are refused before anything runs: the place
+            # keeps the spelling of what was written.
             self.places[op.y] = whole
             return
         if not (proves_at_most(Dim.of(0), offset) and proves_at_most(offset + size, _bytes(op.x))):
@@ -299,6 +310,25 @@ class _Proof:
 
     def _error(self, text: str) -> LoweringError:
         return LoweringError(f"the plan of @{self.function.sym_name.data}: {text}")
+
+
+def _last_steps(block: Block) -> dict[SSAValue, Operation]:
+    """Return the last operation that touches each buffer that is no argument."""
+    roots, found = dict[SSAValue, SSAValue](), dict[SSAValue, Operation]()
+    pending = list(block.ops)[::-1]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, SwitchOp):
+            pending += [
+                each for branch in op.branches[::-1] for each in list(branch.block.ops)[::-1]
+            ]
+        elif isinstance(op, ViewOp) and not isinstance(op.x.owner, ArenaOp):
+            roots[op.y] = roots.get(op.x, op.x)
+        else:
+            calls = op.calls if isinstance(op, LaunchOp) else (op,)
+            touched = [roots.get(value, value) for call in calls for value in call.operands]
+            found |= {root: op for root in touched if isinstance(root.owner, AllocOp | ViewOp)}
+    return found
 
 
 def _joined(pieces: _Pieces) -> _Pieces:

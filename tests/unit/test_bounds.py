@@ -24,6 +24,7 @@ TRUE = [
     ("4*R*T", "64*ceildiv(R*T, 16)"),
     ("4*floordiv(T, 2)", "64*ceildiv(4*floordiv(T, 2), 64)"),
     ("4*max(T, 5)", "64*ceildiv(4*max(T, 5), 64)"),
+    ("8*T", " + ".join(["64*ceildiv(8*T, 64)", *(f"max({i}*R - S, 0)" for i in range(1, 40))])),
 ]
 FALSE = [
     ("T", "0"),
