@@ -105,6 +105,43 @@ def test_only_the_branch_that_is_taken_refuses_extents() -> None:
         made(np.array(True), x)
 
 
+def by_extent(comparison: list[onnx.NodeProto], then: str, other: str) -> onnx.GraphProto:
+    """A branch that the extent of x[n, 3] along axis 0 decides, and a product of what it gives."""
+    condition = [of("Shape", "x", "s", end=1), *comparison, of("Squeeze", "t", "c")]
+    parts = {
+        "then_branch": graph_of([of(then, "x zero", "t0")], [], ["t0"], name="then"),
+        "else_branch": graph_of([of(other, "x", "e0")], [], ["e0"], name="other"),
+    }
+    node = helper.make_node("If", ["c"], ["y"], name="choice", **parts)
+    stored = {"zero": np.int64([0]), "one": np.int64([1]), "w": np.float32([1, 2, 3])}
+    inputs = [declared("x", shape=["n", 3])]
+    return graph_of([*condition, node, of("MatMul", "y w", "z")], inputs, ["z"], stored)
+
+
+def test_a_dimension_that_goes_where_its_extent_is_one_is_taken_to_go() -> None:
+    made = native(by_extent([of("Equal", "s one", "t")], "Squeeze", "Identity"))
+    np.testing.assert_array_equal(made(np.float32([[3, 4, 5]]))["z"], np.float32(26))
+    with pytest.raises(InputError, match="extent 1 cannot be 2"):
+        made(np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "limit"),
+    [
+        ([of("Less", "one s", "t")], 2),
+        ([of("Greater", "s one", "t")], 2),
+        ([of("LessOrEqual", "s zero", "p"), of("Not", "p", "t")], 1),
+        ([of("Sub", "s one", "d"), of("Cast", "d", "t", to=9)], 2),
+    ],
+)
+def test_a_branch_is_taken_as_extents_say(comparison: list[onnx.NodeProto], limit: int) -> None:
+    made = native(by_extent(comparison, "Gather", "Neg"))
+    for n in (1, 2, 3):
+        x = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
+        y = x[[0]] if n >= limit else -x
+        np.testing.assert_array_equal(made(x)["z"], y @ np.float32([1, 2, 3]))
+
+
 def test_elements_that_are_found_as_the_model_runs_go_on_natively() -> None:
     nodes = [of("NonZero", "x", "p"), of("Transpose", "p", "q"), of("GatherND", "x q", "y")]
     graph = graph_of(nodes, [declared("x", shape=["a", "b"])], ["y"])

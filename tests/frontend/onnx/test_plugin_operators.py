@@ -1,5 +1,7 @@
 """Operators that the box does not know, from tables that come before its own."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,4 +57,19 @@ def test_a_converter_of_a_plugin_comes_before_that_of_the_box(tmp_path: Path) ->
 def test_without_it_the_operator_is_refused_by_its_full_name(tmp_path: Path) -> None:
     path = model(tmp_path, of("Swish", "x", "y", domain="acme"))
     with pytest.raises(UnsupportedError, match=r"acme\.Swish of operator set 1 is not supported"):
+        lamina.read(path)
+
+
+def test_the_package_onnx_is_imported_only_for_a_model() -> None:
+    code = "import sys, lamina, lamina.cli.app; from lamina.plugins import manager; manager.manager(); print('onnx' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+
+
+def test_without_the_package_onnx_a_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch
+) -> None:
+    path = model(tmp_path, of("Relu", "x", "y"))
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'lamina\[onnx\]'"):
         lamina.read(path)

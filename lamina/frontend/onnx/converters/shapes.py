@@ -468,6 +468,9 @@ def scatter_nd(node: Node) -> Tensor:
     x, indices, updates = node.x(0), node.x(1), node.x(2)
     kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
     places = _tuples_from_start(node, x, indices, 0)
+    width = indices.shape[-1].constant
+    if width is not None and len(updates.shape) == len(indices.shape) - 1 + len(x.shape) - width:
+        updates = node.retyped(updates, [*indices.shape[:-1], *x.shape[width:]])
     return node.add(nn.ScatterNdOp(x.value, places.value, updates.value, kind), x.kind)
 
 
