@@ -14,6 +14,7 @@ from lamina.errors import UnsupportedError
 from lamina.frontend.onnx.examiner import examine
 from lamina.frontend.onnx.known import KNOWN
 from lamina.frontend.onnx.node import Node
+from lamina.plugins import manager
 
 
 def swish(node: Node):
@@ -30,7 +31,7 @@ X = declared("x", shape=["n"])
 
 @pytest.fixture
 def with_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    box = list(KNOWN.tables())
+    box = manager.operators()
     monkeypatch.setattr(KNOWN, "tables", lambda: [TABLE, *box])
 
 
