@@ -41,15 +41,17 @@ def inherit_source(new: Sequence[Operation], old: Sequence[Operation]) -> None:
 
 
 def insert_early(new: Sequence[Operation], before: Operation) -> None:
-    """Put operations on weights at the head of the function, where every user can see them."""
-    block = before.parent
-    assert block is not None
+    """Put operations on weights where the weights are, where every user can see them.
+
+    That is after what the first one takes, be it outside of the branch that `before` is in.
+    """
     inherit_source(new, [before])
     owner = new[0].operands[0].owner
     if isinstance(owner, Operation):
-        block.insert_ops_after(list(new), owner)
-    elif block.first_op is not None:
-        block.insert_ops_before(list(new), block.first_op)
+        assert owner.parent is not None
+        owner.parent.insert_ops_after(list(new), owner)
+    elif owner.first_op is not None:
+        owner.insert_ops_before(list(new), owner.first_op)
 
 
 def add_source(op: Operation, other: Operation) -> None:

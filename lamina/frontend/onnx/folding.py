@@ -25,6 +25,9 @@ Elements = npt.NDArray[Any]
 Fold = Callable[[Node, list[Known]], Elements | Known | None]
 
 
+_FALSE, _TRUE = Dim.of(0), Dim.of(1)
+
+
 class _UndecidedError(Exception):
     """What is asked of extents depends on their values."""
 
@@ -110,15 +113,20 @@ def _array(value: Any) -> Elements:
     return found
 
 
-def _compared(function: Callable[[Any, Any], bool]) -> Fold:
-    def run(node: Node, inputs: list[Known]) -> Elements:
+def _compared(function: Callable[[Any, Any], Any]) -> Fold:
+    def run(node: Node, inputs: list[Known]) -> Elements | Known:
         if all(value.is_plain for value in inputs):
             a, b = (value.array for value in inputs)
             return np.asarray(_PLAIN[node.op](a, b))
         a, b = map(_objects, inputs)
-        return np.asarray(_array(np.frompyfunc(function, 2, 1)(a, b)), np.bool_)
+        return _truths(_array(np.frompyfunc(function, 2, 1)(a, b)))
 
     return run
+
+
+def _truths(elements: Elements) -> Known:
+    """Return booleans; what extents decide is 1 or 0, as an extent."""
+    return known_integers(elements, BOOL)
 
 
 _PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -130,25 +138,22 @@ _PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _equal(a: Any, b: Any) -> bool:
-    a, b = (
-        Dim.of(int(a) if isinstance(a, bool) else a),
-        Dim.of(int(b) if isinstance(b, bool) else b),
-    )
+def _equal(a: Any, b: Any) -> Dim:
+    """Return 1 where two integers are equal, else 0."""
+    a, b = (Dim.of(int(n) if isinstance(n, bool) else n) for n in (a, b))
     if a == b:
-        return True
+        return _TRUE
     if proves_at_most(a + 1, b) or proves_at_most(b + 1, a):
-        return False
-    raise _UndecidedError
+        return _FALSE
+    return (_TRUE - (a - b).maximum(b - a)).maximum(_FALSE)
 
 
-def _less(a: Any, b: Any) -> bool:
+def _less(a: Any, b: Any) -> Dim:
+    """Return 1 where an integer is below another, else 0."""
     a, b = Dim.of(a), Dim.of(b)
     if proves_at_most(a + 1, b):
-        return True
-    if proves_at_most(b, a):
-        return False
-    raise _UndecidedError
+        return _TRUE
+    return _FALSE if proves_at_most(b, a) else (b - a).maximum(_FALSE).minimum(_TRUE)
 
 
 def _divide(a: Any, b: Any) -> Any:
@@ -193,6 +198,8 @@ def _extreme(name: str) -> Fold:
 
 def _where(node: Node, inputs: list[Known]) -> Elements:
     mask, a, b = inputs
+    if not mask.is_plain:
+        raise _UndecidedError
     shape = np.broadcast_shapes(mask.array.shape, a.array.shape, b.array.shape)
     plain = a.is_plain and b.is_plain
     left, right = (v.array if plain else _objects(v) for v in (a, b))
@@ -215,6 +222,8 @@ def _cast(node: Node, inputs: list[Known]) -> Known | None:
 def _as_kind(x: Known, kind: Kind) -> Known | None:
     if kind.element is None or x.kind.element is None:
         return None
+    if not x.is_plain and kind == BOOL:
+        return x if x.kind == BOOL else _truths(_array(_differs(x.array)))
     if not x.is_plain:
         return Known(x.array, kind) if kind.is_integer and kind.bits >= 32 else None
     if kind == BOOL or kind.is_float:
@@ -345,12 +354,23 @@ def _float_unary(function: Callable[[Any], Any]) -> Fold:
     return run
 
 
-def _not(node: Node, inputs: list[Known]) -> Elements:
-    return ~inputs[0].array
+_differs = np.frompyfunc(lambda n: _TRUE - _equal(n, 0), 1, 1)
+_negated = np.frompyfunc(lambda n: _TRUE - Dim.of(int(n) if isinstance(n, bool) else n), 1, 1)
+
+
+def _not(node: Node, inputs: list[Known]) -> Elements | Known:
+    (x,) = inputs
+    return ~x.array if x.is_plain else _truths(_array(_negated(x.array)))
 
 
 def _logical(function: Callable[[Any, Any], Any]) -> Fold:
-    return lambda node, inputs: function(inputs[0].array, inputs[1].array)
+    """Return a fold of booleans; such as extents decide are left to the graph."""
+
+    def run(node: Node, inputs: list[Known]) -> Elements | None:
+        plain = all(value.is_plain for value in inputs)
+        return function(inputs[0].array, inputs[1].array) if plain else None
+
+    return run
 
 
 def _either(integers: Fold, floats: Callable[[Any, Any], Any]) -> Fold:
@@ -380,10 +400,10 @@ _FOLDS: Final[dict[str, Fold]] = {
     "Floor": _float_unary(np.floor),
     "Gather": _gather,
     "Greater": _compared(lambda a, b: _less(b, a)),
-    "GreaterOrEqual": _compared(lambda a, b: not _less(a, b)),
+    "GreaterOrEqual": _compared(lambda a, b: _TRUE - _less(a, b)),
     "Identity": _identity,
     "Less": _compared(_less),
-    "LessOrEqual": _compared(lambda a, b: not _less(b, a)),
+    "LessOrEqual": _compared(lambda a, b: _TRUE - _less(b, a)),
     "Max": _extreme("maximum"),
     "Min": _extreme("minimum"),
     "Mod": _modulo,

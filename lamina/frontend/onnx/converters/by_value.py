@@ -9,18 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-from xdsl.ir import Block, Region
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.frontend.onnx.converters.reductions import SUMS
 from lamina.frontend.onnx.converters.shapes import product
-from lamina.frontend.onnx.emit import is_bound
 from lamina.frontend.onnx.kinds import FLOAT, INT64, Kind
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import Converter
 from lamina.frontend.onnx.tensors import TensorReader
-from lamina.frontend.onnx.values import Several, Tensor, Value
+from lamina.frontend.onnx.values import Tensor
 
 BY_VALUE: Final[dict[str, Converter]] = {}
 """What takes a node that its usual converter needs values for, by operator."""
@@ -197,54 +195,6 @@ def count_up(node: Node) -> Tensor:
     node.bind(count, names)
     places = node.cast(node.iota(0, [n]), kind)
     return node.binary(nn.AddOp, node.binary(nn.MulOp, places, delta), start)
-
-
-# Branches
-
-
-@_takes("If")
-def branch(node: Node) -> list[Value]:
-    """One of two graphs, by a condition that is known as the model runs."""
-    condition = node.cast(node.reshape(node.x(), [1]), INT64)
-    chosen = node.cast(node.compare("ne", condition, node.like(0, condition)), INT64)
-    (c,) = names = node.symbols(1)
-    blocks, guards = [Block(), Block()], [1 + c * -1, c]
-    names_of = ("else_branch", "then_branch")
-    found = [node.graph_inside(*each) for each in zip(names_of, blocks, guards, strict=True)]
-    outputs: list[list[Tensor]] = [[], []]
-    for pair in zip(*found, strict=True):
-        for side, each in zip(outputs, _alike(node, pair, blocks, c), strict=True):
-            side.append(each)
-    for block, side in zip(blocks, outputs, strict=True):
-        block.add_op(nn.YieldOp(*(each.value for each in side)))
-    node.bind(chosen, names)
-    types = [each.value.type for each in outputs[0]]
-    switch = nn.SwitchOp(c, [0], [Region(block) for block in blocks], types)
-    node.graph.effect(switch)
-    return [Tensor(y, x.kind) for y, x in zip(switch.ys, outputs[0], strict=True)]
-
-
-def _alike(
-    node: Node, pair: Sequence[Value], blocks: Sequence[Block], c: Dim
-) -> tuple[Tensor, Tensor]:
-    """Return what the branches give for one output under one type, in which c is 0 or 1."""
-    tensors: list[Tensor] = []
-    for value, block in zip(pair, blocks, strict=True):
-        if value is None or isinstance(value, Several):
-            raise NeedsValueError(f"{node.where}: which branch is taken has to be known", 0)
-        with node.graph.inside(block, c):
-            tensors.append(node.tensor(value))
-    a, b = tensors
-    bound = any(is_bound(name) for x in tensors for n in x.shape for name in n.symbols)
-    if len(a.shape) != len(b.shape) or a.kind != b.kind or bound:
-        raise NeedsValueError(f"{node.where}: which branch is taken has to be known", 0)
-    shape = [m if m == n else m + c * (n - m) for m, n in zip(a.shape, b.shape, strict=True)]
-    for i, block in enumerate(blocks):
-        if tensors[i].shape != tuple(shape):
-            with node.graph.inside(block, c):
-                op = nn.ReshapeOp(tensors[i].value, shape, assumed=True)
-                tensors[i] = node.add(op, a.kind)
-    return tensors[0], tensors[1]
 
 
 # Parts

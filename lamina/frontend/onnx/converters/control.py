@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+from xdsl.ir import Block, Region
 
+from lamina.dialects import nn
 from lamina.dialects.dims import Dim
+from lamina.errors import LaminaError
+from lamina.frontend.onnx.emit import is_bound
 from lamina.frontend.onnx.kinds import BOOL, INT64
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import converts
@@ -18,9 +23,78 @@ _MOST_ROUNDS: Final = 64
 
 @converts("If")
 def branch(node: Node) -> list[Value]:
-    """One of two graphs, by a condition that is known."""
-    condition = bool(node.number(0))
-    return node.graphs("then_branch" if condition else "else_branch", [])
+    """One of two graphs, by a condition that is known now, or as the model runs.
+
+    If extents decide it, and what the graphs give is not alike, one is taken to be meant: other
+    calls are refused.
+    """
+    value = node.value(0)
+    if isinstance(value, Known) and value.is_plain:
+        return node.graphs("then_branch" if bool(node.number(0)) else "else_branch", [])
+    if not isinstance(value, Known):
+        condition = node.cast(node.reshape(node.x(), [1]), INT64)
+        chosen = node.cast(node.compare("ne", condition, node.like(0, condition)), INT64)
+        (c,) = names = node.symbols(1)
+        return _switch(node, c, lambda: node.bind(chosen, names))
+    (c,) = node.dims(0)
+    try:
+        with node.graph.attempt():
+            return _switch(node, c)
+    except NeedsValueError:
+        return _meant(node, c)
+
+
+def _meant(node: Node, c: Dim) -> list[Value]:
+    """Return what one of two graphs gives, in a call for which `c` is 1 or, failing that, 0."""
+    try:
+        with node.graph.attempt():
+            node.graph.assume(c, Dim.of(1))
+            return node.graphs("then_branch", [])
+    except LaminaError:
+        node.graph.assume(c, Dim.of(0))
+        return node.graphs("else_branch", [])
+
+
+def _switch(node: Node, c: Dim, bind: Callable[[], object] | None = None) -> list[Value]:
+    """Return what two graphs give, the first where `c` is 1, which `bind` gives it."""
+    blocks, guards = [Block(), Block()], [1 + c * -1, c]
+    names_of = ("else_branch", "then_branch")
+    found = [node.graph_inside(*each) for each in zip(names_of, blocks, guards, strict=True)]
+    outputs: list[list[Tensor]] = [[], []]
+    for pair in zip(*found, strict=True):
+        for side, each in zip(outputs, _alike(node, pair, blocks, c), strict=True):
+            side.append(each)
+    for block, side in zip(blocks, outputs, strict=True):
+        block.add_op(nn.YieldOp(*(each.value for each in side)))
+    if bind is not None:
+        bind()
+    types = [each.value.type for each in outputs[0]]
+    switch = nn.SwitchOp(c, [0], [Region(block) for block in blocks], types)
+    node.graph.effect(switch)
+    return [Tensor(y, x.kind) for y, x in zip(switch.ys, outputs[0], strict=True)]
+
+
+def _alike(
+    node: Node, pair: Sequence[Value], blocks: Sequence[Block], c: Dim
+) -> tuple[Tensor, Tensor]:
+    """Return what the branches give for one output under one type, in which c is 0 or 1."""
+    tensors: list[Tensor] = []
+    for value, block in zip(pair, blocks, strict=True):
+        if value is None or isinstance(value, Several):
+            raise NeedsValueError(f"{node.where}: which branch is taken has to be known", 0)
+        with node.graph.inside(block, c):
+            tensors.append(node.tensor(value))
+    a, b = tensors
+    bound = any(is_bound(name) for x in tensors for n in x.shape for name in n.symbols)
+    if len(a.shape) != len(b.shape) or a.kind != b.kind or bound:
+        raise NeedsValueError(f"{node.where}: which branch is taken has to be known", 0)
+    shape = [m if m == n else m + c * (n - m) for m, n in zip(a.shape, b.shape, strict=True)]
+    for i, block in enumerate(blocks):
+        if tensors[i].shape != tuple(shape):
+            with node.graph.inside(block, c):
+                op = nn.ReshapeOp(tensors[i].value, shape, assumed=True)
+                tensors[i] = node.add(op, a.kind)
+    return tensors[0], tensors[1]
 
 
 @converts("Loop")
