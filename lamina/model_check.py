@@ -36,7 +36,7 @@ def check(path: str | os.PathLike[str]) -> Examination:
     except (FormatError, UnsupportedError) as error:
         return examination_of_error(error)
     try:
-        operations = forward_of(module).body.block.ops
+        operations = list(forward_of(module).body.block.ops)[:-1]
     except LoweringError:
         return Examination()
     return Examination(nodes=Counter((op.name, COMPILED) for op in operations))
