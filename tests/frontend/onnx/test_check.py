@@ -145,6 +145,16 @@ def test_the_command_prints_one_object(tmp_path: Path, capsys) -> None:
     assert said["supported"] is True
 
 
+def test_inspect_says_what_is_in_the_file(tmp_path: Path, capsys) -> None:
+    graph = graph_of([of("Relu", "x", "z"), of("Relu", "z", "y")], [X], ["y"])
+    path = saved(model_from(graph, producer_name="maker"), tmp_path)
+    with pytest.raises(SystemExit, match="0"):
+        lamina(["inspect", str(path), "--target", "reference", "--json"])
+    said = json.loads(capsys.readouterr().out)["file"]
+    assert (said["producer"], said["operators"], said["nodes"]) == ("maker", "Relu 2", 2)
+    assert said["operator sets"] == "ai.onnx 23, com.microsoft 1"
+
+
 def test_3000_nodes_are_checked_within_seconds(tmp_path: Path) -> None:
     kinds = ("Relu", "Exp", "Tanh", "Sigmoid")
     nodes = [of(kinds[i % 4], f"v{i}", f"v{i + 1}") for i in range(3000)]
