@@ -5,7 +5,7 @@ The proofs are sound and incomplete: True means that the fact holds, False that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
@@ -149,32 +149,51 @@ def _cores(d: Dim, positive: set[str]) -> Iterator[Dim]:
     """
     negative = [atoms for c, atoms in d.terms if c < 0]
     own = {_names(atoms) for atoms in negative}
-    yield _core(d, positive, own)
-    yield _core(d, positive, own.union(*map(_reached, negative)))
+    # A number that is lacking is nearly everywhere, beside what else is lacking or by itself.
+    yield _core(d, positive, (own - {()}) or own, _opened)
+    yield _core(d, positive, own, _reached)
+    yield _core(d, positive, own.union(*map(_reached, negative)), _reached)
 
 
-def _core(d: Dim, positive: set[str], lacking: set[tuple[str, ...]]) -> Dim:
+def _core(
+    d: Dim,
+    positive: set[str],
+    lacking: set[tuple[str, ...]],
+    becomes: Callable[[tuple[Atom, ...]], frozenset[tuple[str, ...]]],
+) -> Dim:
     core = Dim.of(0)
     for (c, atoms), (_, monomial) in zip(d.terms, d.monomials(), strict=True):
         plain = all(isinstance(atom, str) for atom in atoms)
         spare = c > 0 and not plain and _all_in(atoms, positive)
-        if not spare or not lacking.isdisjoint(_reached(atoms)):
+        if not spare or not lacking.isdisjoint(becomes(atoms)):
             core = core + monomial * c
     return core
 
 
 @lru_cache(maxsize=65536)
 def _reached(atoms: tuple[Atom, ...]) -> frozenset[tuple[str, ...]]:
-    """Return a product of atoms as names, and what it may become once a function is opened."""
+    """Return a product of atoms as names, and what it may become as functions are opened."""
+    return frozenset(_become(atoms, _reached))
+
+
+@lru_cache(maxsize=65536)
+def _opened(atoms: tuple[Atom, ...]) -> frozenset[tuple[str, ...]]:
+    """Return a product of atoms as names, and what it may become once one function is opened."""
+    return frozenset(_become(atoms, lambda own: frozenset({_names(own)})))
+
+
+def _become(
+    atoms: tuple[Atom, ...], inside: Callable[[tuple[Atom, ...]], frozenset[tuple[str, ...]]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield a product as names, and with each function replaced by what is `inside` of it."""
     names = _names(atoms)
-    found = {names}
+    yield names
     for atom in atoms:
         if not isinstance(atom, str):
             rest = list(names)
             rest.remove(_named(atom))
-            inner = {each for dim in atom[1:] for _, own in dim.terms for each in _reached(own)}
-            found |= {tuple(sorted((*rest, *each))) for each in inner}
-    return frozenset(found)
+            for _, own in (term for dim in atom[1:] for term in dim.terms):
+                yield from (tuple(sorted((*rest, *each))) for each in inside(own))
 
 
 def _all_in(atoms: Iterable[Atom], positive: set[str]) -> bool:

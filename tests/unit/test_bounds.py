@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from lamina.dialects.bounds import proves_at_most, proves_multiple
 from lamina.dialects.dims import Dim, parse_dim
 
+F = "floordiv(T - 2, 2)"
+G = f"floordiv({F} - 1, 2)"
+H = f"floordiv({G} - 1, 2)"
+SEVERAL = [f"{i}*{each} + {i}" for each in (F, G, H, f"floordiv({H} - 1, 2)") for i in (1, 2, 4)]
 TRUE = [
+    (f"4*{F} + 4", "3 + " + " + ".join(f"max({each}, 0)" for each in SEVERAL)),
     ("0", "T"),
     ("7*T", "64*ceildiv(7*T, 64)"),
     ("64*ceildiv(7*T, 64)", "7*T + 63"),
