@@ -67,6 +67,14 @@ def _tried_atom(atom: Atom) -> tuple[int | None, ...]:
     )
 
 
+def is_plainly_positive(d: Dim) -> bool:
+    """Return whether no coefficient of `d` is negative, and none of its functions can be."""
+    return all(
+        c >= 0 and all(isinstance(atom, str) or _never_negative(atom) for atom in atoms)
+        for c, atoms in d.terms
+    )
+
+
 def proves_multiple(a: Dim, divisor: int) -> bool:
     """Return whether it is proved that `divisor` divides `a`."""
     return all(

@@ -53,6 +53,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from lamina.dialects.bounds import is_plainly_positive
 from lamina.dialects.dims import Dim, parse_dim, product
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import extents, signless, tensor
@@ -60,6 +61,14 @@ from lamina.dialects.tile import ACCESSES, ints, values
 
 ALIGNMENT = 64
 """Bytes to which every buffer's start is aligned."""
+
+
+@lru_cache(maxsize=4096)
+def room_of(size: Dim) -> Dim:
+    """Return what a buffer of `size` bytes takes of an arena: whole lines, and never below 0."""
+    rounded = size.ceildiv(ALIGNMENT) * ALIGNMENT
+    return rounded if is_plainly_positive(rounded) else rounded.maximum(0)
+
 
 HOST = "host"
 """The memory of whoever drives a device."""

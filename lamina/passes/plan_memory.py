@@ -18,7 +18,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from lamina.dialects.bounds import may_be_at_most
 from lamina.dialects.dims import FUNCTIONS, Atom, Dim
 from lamina.dialects.plan import (
-    ALIGNMENT,
     HOST,
     AllocOp,
     ArenaOp,
@@ -26,6 +25,7 @@ from lamina.dialects.plan import (
     SwitchOp,
     ViewOp,
     is_host,
+    room_of,
 )
 from lamina.passes.live_ranges import LiveRanges, bits, live_ranges, positions_taken
 
@@ -99,7 +99,7 @@ def _total(sizes: Sequence[int], chosen: int) -> int:
 
 def _plan(function: FuncOp) -> None:
     ranges = live_ranges(function)
-    sizes = [_rounded(_bytes(buffer)) for buffer in ranges.buffers]
+    sizes = [room_of(_bytes(buffer)) for buffer in ranges.buffers]
     memories: dict[str | None, list[int]] = {}
     for i, buffer in enumerate(ranges.buffers):
         if isinstance(buffer.owner, AllocOp):
@@ -210,12 +210,6 @@ def _bytes(buffer: SSAValue) -> Dim:
 @lru_cache(maxsize=4096)
 def _type_bytes(type: BufferType) -> Dim:
     return type.bytes
-
-
-@lru_cache(maxsize=4096)
-def _rounded(size: Dim) -> Dim:
-    rounded = size.ceildiv(ALIGNMENT) * ALIGNMENT
-    return rounded if _at_most(Dim.of(0), rounded) else rounded.maximum(0)
 
 
 @lru_cache(maxsize=1 << 16)

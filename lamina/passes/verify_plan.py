@@ -36,6 +36,7 @@ from lamina.dialects.plan import (
     SwitchOp,
     ViewOp,
     is_host,
+    room_of,
 )
 from lamina.dialects.tile import AnyKernelOp, pairs
 from lamina.errors import LoweringError
@@ -70,18 +71,20 @@ class _Place:
     """Bytes `start` to `end` of `base`, as a part of the contents of `root`.
 
     `base` is the arena, an alloc or an argument; `root` is the view of the arena, or `base`.
+    `room` is where the root begins, and where what it takes of the arena ends.
     """
 
     root: SSAValue
     base: SSAValue
     start: Dim
     end: Dim
+    room: tuple[Dim, Dim]
 
     def disjoint(self, other: _Place) -> bool:
-        """Return whether no byte can be in both."""
-        return self.base is not other.base or (
-            proves_at_most(self.end, other.start) or proves_at_most(other.end, self.start)
-        )
+        """Return whether no byte can be in both, nor in the rooms that they are in."""
+        if self.base is not other.base or _apart(self.room, other.room):
+            return True
+        return _apart((self.start, self.end), (other.start, other.end))
 
     def same(self, other: _Place) -> bool:
         """Return whether these are the same bytes."""
@@ -99,7 +102,8 @@ class _Touch:
     writes: bool
 
 
-_Pieces = tuple[tuple[Dim, Dim], ...]
+_Piece = tuple[Dim, Dim]
+_Pieces = tuple[_Piece, ...]
 
 
 @dataclass
@@ -113,9 +117,12 @@ class _Contents:
         default_factory=dict[SSAValue, tuple[str, SSAValue]]
     )
 
+    rooms: dict[SSAValue, _Piece] = field(default_factory=dict[SSAValue, "_Piece"])
+
     def copy(self) -> _Contents:
         """Return contents that change apart from these."""
-        return _Contents({k: dict(v) for k, v in self.held.items()}, dict(self.lost))
+        held = {k: dict(v) for k, v in self.held.items()}
+        return _Contents(held, dict(self.lost), self.rooms)
 
     def holds(self, place: _Place) -> bool:
         """Return whether all bytes of `place` hold what was written."""
@@ -129,12 +136,14 @@ class _Contents:
         beside = self.held.setdefault(place.base, {})
         own = beside.pop(place.root, ())
         for root, pieces in list(beside.items()):
-            kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, *p)))
+            room = self.rooms[root]
+            kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, *p, room)))
             if len(kept) < len(pieces):
                 self.lost[root] = who, place.root
                 del beside[root]
             if 0 < len(kept) < len(pieces):
                 beside[root] = kept
+        self.rooms[place.root] = place.room
         beside[place.root] = _joined((*own, (place.start, place.end)))
 
     def forget(self, place: _Place) -> None:
@@ -212,7 +221,8 @@ class _Proof:
         return contents
 
     def _root(self, value: SSAValue) -> None:
-        self.places[value] = _Place(value, value, Dim.of(0), _bytes(value))
+        size = _bytes(value)
+        self.places[value] = _Place(value, value, Dim.of(0), size, (Dim.of(0), size))
 
     def _view(self, op: ViewOp) -> None:
         whole, size = self.places[op.x], _bytes(op.y)
@@ -224,7 +234,11 @@ class _Proof:
             # keeps the spelling of what was written.
             self.places[op.y] = whole
             return
-        if not (proves_at_most(Dim.of(0), offset) and proves_at_most(offset + size, _bytes(op.x))):
+        room = room_of(size) if arena else size
+        if not (
+            proves_at_most(Dim.of(0), offset)
+            and any(proves_at_most(offset + each, _bytes(op.x)) for each in (room, size))
+        ):
             raise self._error(
                 f"cannot prove that {_named(op.y)}, {size} bytes at {offset}, "
                 f"lies within the {_bytes(op.x)} bytes of {_named(op.x)}"
@@ -235,7 +249,8 @@ class _Proof:
             )
         start = whole.start + offset
         root = op.y if arena else whole.root
-        self.places[op.y] = _Place(root, whole.base, start, start + size)
+        taken = (start, start + room) if arena else whole.room
+        self.places[op.y] = _Place(root, whole.base, start, start + size, taken)
 
     def _step(
         self, op: LaunchOp | HostOp | CopyOp | BindOp | ReceiveOp, contents: _Contents
@@ -310,6 +325,10 @@ class _Proof:
 
     def _error(self, text: str) -> LoweringError:
         return LoweringError(f"the plan of @{self.function.sym_name.data}: {text}")
+
+
+def _apart(one: _Piece, other: _Piece) -> bool:
+    return proves_at_most(one[1], other[0]) or proves_at_most(other[1], one[0])
 
 
 def _last_steps(block: Block) -> dict[SSAValue, Operation]:

@@ -263,3 +263,18 @@ def test_offsets_of_buffers_of_many_symbols_stay_sums() -> None:
     assert len(offsets) == 60
     assert max(len(offset.terms) for offset in offsets) <= 12
     assert not any("max(max" in str(offset) for offset in offsets)
+
+
+def test_rooms_of_sizes_that_are_not_plainly_positive_hold_them() -> None:
+    half = "floordiv(T - 1, 2)"
+    sizes = [f"{48 * k}*R*{half} + {48 * k}*R" for k in (9, 5, 24, 16)]
+    sizes += [f"{k}*R*floordiv({half}, 2) + {k}*R" for k in (640, 96, 240)]
+    plan = Plan()
+    last, y = plan.arg("input", "T*R"), plan.arg("output", "T*R")
+    for i in range(40):
+        last, before = plan.alloc(sizes[i % 7], f"b{i}"), last
+        plan.launch(([before, last], ["read", "write"], []))
+    plan.copy(last, y)
+    result = planned(plan.module())
+    verify(result)
+    assert simulate(result, {"T": 9, "R": 2}) == simulate(plan.module(), {"T": 9, "R": 2})
