@@ -275,6 +275,7 @@ def test_rooms_of_sizes_that_are_not_plainly_positive_hold_them() -> None:
         last, before = plan.alloc(sizes[i % 7], f"b{i}"), last
         plan.launch(([before, last], ["read", "write"], []))
     plan.copy(last, y)
-    result = planned(plan.module())
+    module = plan.module()
+    result = planned(module)
     verify(result)
-    assert simulate(result, {"T": 9, "R": 2}) == simulate(plan.module(), {"T": 9, "R": 2})
+    assert simulate(result, {"T": 9, "R": 2}) == simulate(module, {"T": 9, "R": 2})
