@@ -50,21 +50,33 @@ def read_onnx(path: Path) -> OnnxFile:
     """
     mapped = MappedFile(path)
     data = bytes(mapped.data)
-    return open_onnx(_parsed(data, str(path)), str(path), path.parent, sha256(data).digest())
+    # Download caches keep folders of links to files of one other folder.
+    return open_onnx(
+        _parsed(data, str(path)),
+        str(path),
+        path.parent,
+        sha256(data).digest(),
+        path.resolve().parent,
+    )
 
 
 def open_onnx(
-    proto: ModelProto, where: str = "model", folder: Path | None = None, stamp: bytes = b""
+    proto: ModelProto,
+    where: str = "model",
+    folder: Path | None = None,
+    stamp: bytes = b"",
+    linked: Path | None = None,
 ) -> OnnxFile:
     """Return a parsed model, checked; external data may lie in `folder`.
 
-    `stamp` tells it from every other; by default it is a digest of the whole model.
+    Links in it may lead into `linked`. `stamp` tells it from every other; by default it is a digest
+    of the whole model.
     """
     check_texts(proto, where)
     opsets = _opsets(proto, where)
     stamp = stamp or sha256(proto.SerializeToString(deterministic=True)).digest()
     check_model(proto, where)
-    collected = _Collected(TensorReader(where, folder))
+    collected = _Collected(TensorReader(where, folder, linked))
     collected.graph(proto.graph, "")
     for function in proto.functions:
         collected.nodes(function.node, function_path(function.domain, function.name))

@@ -33,10 +33,14 @@ _FIELDS: Final = {
 
 
 class TensorReader:
-    """Reads tensors of one file; `folder` is where its external data may lie."""
+    """Reads tensors of one file; `folder` is where its external data may lie.
 
-    def __init__(self, where: str, folder: Path | None) -> None:
+    Links there may lead to elsewhere in it, or into `linked`.
+    """
+
+    def __init__(self, where: str, folder: Path | None, linked: Path | None = None) -> None:
         self._where, self._folder = where, folder
+        self._roots = [each.resolve() for each in (folder, linked) if each is not None]
         self._files: dict[Path, MappedFile] = {}
 
     def kind(self, number: int, what: str) -> Kind:
@@ -116,14 +120,16 @@ class TensorReader:
             hint = "a path inside the model's folder"
             raise self._fault(f"{what}: external_data.location", hint, shown(location))
         full = self._folder / path
-        folder = self._folder.resolve()
-        # The file itself may be a link, since download caches keep folders of links.
-        if not full.parent.resolve().is_relative_to(folder):
+        try:
+            real, there = full.resolve(), full.is_file()
+        except (OSError, RuntimeError):
+            raise self._fault(what, "a path that leads to a file", shown(location)) from None
+        if not any(real.is_relative_to(root) for root in self._roots):
             raise self._fault(what, "a path inside the model's folder", shown(location))
         if full not in self._files:
-            if not full.is_file():
+            if not there:
                 raise FormatError(
-                    f"{self._where}: {what}: its data is to be in {full}: no such file"
+                    f"{self._where}: {what}: its data is to be in {shown(location)}: no such file"
                 )
             self._files[full] = MappedFile(full)
         return self._files[full]

@@ -145,11 +145,29 @@ def test_a_branch_is_taken_as_extents_say(comparison: list[onnx.NodeProto], limi
 def test_elements_that_are_found_as_the_model_runs_go_on_natively() -> None:
     nodes = [of("NonZero", "x", "p"), of("Transpose", "p", "q"), of("GatherND", "x q", "y")]
     graph = graph_of(nodes, [declared("x", shape=["a", "b"])], ["y"])
-    with pytest.warns(UserWarning, match=r"onnx\.NonZero"):
-        made = lamina.compile(model_of(open_onnx(model_from(graph))), "cpu")
+    made = native(graph)
     for seed, shape in enumerate([(3, 4), (1, 1), (31, 7), (0, 2)]):
         x = np.random.default_rng(seed).integers(0, 3, shape).astype(np.float32)
         np.testing.assert_array_equal(made(x)["y"], x[x != 0])
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    "x", [X % 5 == 0, np.int64([0, -7, 0, 2]), np.zeros((2, 0, 3), np.float32)]
+)
+def test_what_is_not_zero_is_found_in_row_major_order(target: str, x: np.ndarray) -> None:
+    inputs = [declared("x", x, shape=[f"d{i}" for i in range(x.ndim)])]
+    made = native(graph_of([of("NonZero", "x", "y")], inputs, ["y"]), target)
+    np.testing.assert_array_equal(made(x)["y"], np.nonzero(x))
+
+
+@pytest.mark.parametrize("axis", [{}, {"axis": 1}, {"axis": -2}])
+def test_a_mask_that_may_be_short_picks_parts(axis: dict[str, int]) -> None:
+    mask = np.array([True, False, True])
+    inputs = [declared("x", shape=["a", "b"]), declared("c", mask, shape=["n"])]
+    made = native(graph_of([of("Compress", "x c", "y", **axis)], inputs, ["y"]))
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.testing.assert_array_equal(made(x, mask)["y"], np.compress(mask, x, axis.get("axis")))
 
 
 def test_a_loop_whose_end_is_computed_runs_by_its_meaning() -> None:

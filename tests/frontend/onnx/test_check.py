@@ -79,8 +79,8 @@ def test_a_branch_that_cannot_be_right_is_for_when_it_is_taken(tmp_path: Path) -
 
 
 def test_a_node_that_runs_by_its_meaning_is_counted_apart(tmp_path: Path) -> None:
-    found = checked(tmp_path, of("NonZero", "x", "y"))
-    assert dict(found.nodes) == {("NonZero", BY_MEANING): 1}
+    found = checked(tmp_path, of("Unique", "x", "y"))
+    assert dict(found.nodes) == {("Unique", BY_MEANING): 1}
 
 
 def test_nodes_of_a_function_of_the_file_are_nodes(tmp_path: Path) -> None:

@@ -199,6 +199,31 @@ def test_data_behind_a_linked_folder_outside_is_refused(tmp_path: Path, refusal)
     assert "a path inside the model's folder" in refusal(lamina.read, path)
 
 
+def test_a_link_that_leads_outside_is_refused(tmp_path: Path, refusal) -> None:
+    (tmp_path / "secret.bin").write_bytes(bytes(16))
+    (tmp_path / "inner").mkdir()
+    os.symlink(tmp_path / "secret.bin", tmp_path / "inner" / "w.bin")
+    path = saved(with_tensor(external(location="w.bin")), tmp_path / "inner")
+    assert "a path inside the model's folder" in refusal(lamina.read, path)
+
+
+@pytest.mark.parametrize("location", ["loop", "w" * 5000, "a/" * 2000 + "w"])
+def test_a_path_that_leads_nowhere_is_refused(location: str, tmp_path: Path, refusal) -> None:
+    os.symlink("loop", tmp_path / "loop")
+    path = saved(with_tensor(external(location=location)), tmp_path)
+    assert "initializer 'w'" in refusal(lamina.read, path)
+
+
+def test_a_folder_of_links_to_another_folder_is_read(tmp_path: Path) -> None:
+    for folder in ("blobs", "snapshot"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "blobs" / "b").write_bytes(bytes(16))
+    saved(with_tensor(external(location="w.bin")), tmp_path / "blobs", "a")
+    os.symlink("../blobs/a", tmp_path / "snapshot" / "m.onnx")
+    os.symlink("../blobs/b", tmp_path / "snapshot" / "w.bin")
+    assert lamina.read(tmp_path / "snapshot" / "m.onnx").weights.nbytes == 16
+
+
 @pytest.mark.parametrize(
     "entries",
     [
