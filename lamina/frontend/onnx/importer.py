@@ -157,7 +157,10 @@ class Importer:
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         with self.graph.at(f"/{label.removeprefix('/')}"):
             try:
-                return self._converted(proto, domain, inputs, label, scope)
+                found = self._converted(proto, domain, inputs, label, scope)
+                for value in found:
+                    _check_extents(value)
+                return found
             except LaminaError:
                 raise
             except _FAULTS as error:
@@ -374,6 +377,13 @@ def _declared(graph: GraphProto) -> dict[str, tuple[Kind, int]]:
         ):
             found[value.name] = KINDS[kind.elem_type], len(kind.shape.dim)
     return found
+
+
+def _check_extents(value: Value) -> None:
+    if isinstance(value, Tensor):
+        for n in value.shape:
+            if n.constant is not None and n.constant < 0:
+                raise ValueError(f"an extent becomes {n}")
 
 
 def _outputs(result: Value | Sequence[Value]) -> Sequence[Value]:

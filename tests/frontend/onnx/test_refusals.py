@@ -121,6 +121,17 @@ WRONG = {
     "shapes that do not fit": (
         plain(of("MatMul", "x w", "y", name="m"), stored={"w": np.ones((5, 2), np.float32)}),
         "node 'm' (MatMul)"),
+    "a padding that takes away more than there is": (
+        plain(of("Pad", "x p", "y", name="pad"), stored={"p": np.array([0, -3, 0, -3])}),
+        "node 'pad' (Pad): its parts do not fit together: an extent becomes -2"),
+    "a window larger than its input": (
+        model_from(graph_of(
+            [of("MaxPool", "x", "y", name="pool", kernel_shape=[1 << 40])],
+            [declared("x", shape=[1, 1, 9])], ["y"])),
+        "node 'pool' (MaxPool): its parts do not fit together"),
+    "more parts than outputs": (
+        plain(of("Split", "x", "y z", name="cut", num_outputs=1 << 30)),
+        "node 'cut' (Split): attribute num_outputs"),
     "two attributes of one name": (
         plain(helper.make_node("Relu", ["x"], ["y"], name="r")), "r: two attributes have one name"),
 }  # fmt: skip

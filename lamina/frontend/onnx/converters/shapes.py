@@ -148,7 +148,8 @@ def split(node: Node) -> list[Tensor]:
     elif node.has(1):
         sizes = node.dims(1)
     else:
-        count = node.get_int("num_outputs", count)
+        if node.get_int("num_outputs", count) != count:
+            raise node.fault(f"attribute num_outputs: expected the {count} that there are")
         size = x.shape[axis].ceildiv(count)
         sizes = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
     parts, start = list[Tensor](), Dim.of(0)
