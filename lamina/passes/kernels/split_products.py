@@ -125,25 +125,34 @@ class FloatRounds(_Split):
         self.memory = self.emit.scratch(f32, size) if place.rows.size > IN_REGISTERS else None
 
     def add(self, some: Round, sums: Sequence[SSAValue]) -> list[SSAValue]:
-        """Add a round, eight columns of each block after another."""
-        emit, panels = self.emit, self.place.panels
-        loaded = [
-            each.loads(panels, some.blocks) if isinstance(each, Weight) else self._plain(each, some)
-            for each in self.weights
-        ]
-        rows = emit.cast(self.columns(self.left, some, BLOCK), f32)
+        """Add a round: product after product, eight columns of each block after another."""
+        rows = self.emit.cast(self.columns(self.left, some, BLOCK), f32)
         if self.memory is not None:
             self.tiles.store(rows, self.memory, self._kept(0, BLOCK))
-        found = list(sums)
-        for part in range(BLOCK // STEP):
-            x = self._step(rows, part)
-            for n, (weight, parts) in enumerate(zip(self.weights, loaded, strict=True)):
-                if isinstance(weight, Weight):
-                    w = self._numbers(weight, parts, some, part)
-                else:
-                    w = self.cut(parts[0], 2, part * STEP, STEP)
-                found[n] = self.product(x, w, found[n])
+        found: list[SSAValue] = []
+        for weight, before in zip(self.weights, sums, strict=True):
+            total, parts = before, self._loaded(weight, some)
+            for part in range(BLOCK // STEP):
+                x = self._step(rows, part)
+                total = self.product(x, self._weights(weight, parts, some, part), total)
+            found.append(total)
         return found
+
+    def _loaded(self, weight: Weight | Panels, some: Round) -> list[SSAValue]:
+        """Return what a product's weights of a round are, as they lie in memory."""
+        if isinstance(weight, Weight):
+            return weight.loads(self.place.panels, some.blocks)
+        # Of several products, a thread has registers for a step of each at a time.
+        return [] if len(self.weights) > 1 else [self._plain(weight, some)]
+
+    def _weights(
+        self, weight: Weight | Panels, parts: Sequence[SSAValue], some: Round, part: int
+    ) -> SSAValue:
+        """Return the numbers of one step of each block: `[J, parts, 8, 16]`."""
+        if isinstance(weight, Weight):
+            return self._numbers(weight, parts, some, part)
+        whole = parts[0] if parts else self._plain(weight, some)
+        return self.cut(whole, 2, part * STEP, STEP)
 
     def _step(self, rows: SSAValue, part: int) -> SSAValue:
         """Return one step of each block of the rows, out of memory if they are there."""
@@ -179,14 +188,14 @@ class FloatRounds(_Split):
         """Return one group's scales of each block, `[J, parts, 16]`."""
         return _of_half(self, weight, scales, half)
 
-    def _plain(self, weight: Panels, some: Round) -> list[SSAValue]:
+    def _plain(self, weight: Panels, some: Round) -> SSAValue:
         """Return blocks of float weights, `[J, parts, 32, 16]` f32."""
         emit, panels = self.emit, self.place.panels
         lanes = Span(emit.index(0), ROWS, inside=True)
         at = Span(emit.times(some.blocks.start, BLOCK), self.parts * BLOCK, inside=True)
         whole = self.tiles.load(self.tiles.memrefs[weight.stored], (panels, at, lanes))
         apart = emit.reshape(whole, (panels.size, self.parts, BLOCK, ROWS))
-        return [self.counting(emit.cast(apart, f32), some, 1)]
+        return self.counting(emit.cast(apart, f32), some, 1)
 
 
 def _of_half(split: _Split, weight: Weight, scales: SSAValue, half: int) -> SSAValue:
