@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _converters.load()
 
 _FAULTS: Final = (
-    VerifyException, AssertionError, IndexError, KeyError, OverflowError, TypeError, ValueError,
-    ZeroDivisionError,
+    VerifyException, AssertionError, AttributeError, IndexError, KeyError, OverflowError, TypeError,
+    ValueError, ZeroDivisionError,
 )  # fmt: skip
 """What a converter may meet in a graph whose parts do not fit together."""
 

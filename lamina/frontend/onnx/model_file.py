@@ -112,6 +112,8 @@ def _opsets(proto: ModelProto, where: str) -> dict[str, int]:
         domain = "" if each.domain == "ai.onnx" else each.domain
         if domain in opsets and opsets[domain] != each.version:
             raise FormatError(f"{where}: opset_import: domain {domain!r} has two versions")
+        if not 0 <= each.version < 1 << 31:
+            raise FormatError(f"{where}: opset_import: domain {domain!r} has no such version")
         opsets[domain] = each.version
     if opsets.get("", _OLDEST) < _OLDEST:
         raise UnsupportedError(

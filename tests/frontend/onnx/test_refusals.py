@@ -65,6 +65,8 @@ WRONG = {
     "two nodes in a circle": (
         plain(of("Add", "x b", "a", name="first"), of("Relu", "a", "b"), outputs=("b",)),
         "first: input 'b' comes from a later node, or from itself: the graph has a cycle"),
+    "a version that no domain has": (
+        plain(of("F", "x", "y", domain="acme"), domains={"acme": 1 << 40}), "opset_import: domain"),
     "an undefined name": (plain(of("Relu", "nothing", "y", name="r")), "r: input 'nothing' is not"),
     "an undefined output": (plain(of("Relu", "x", "z")), "output 'y' is no value of the graph"),
     "a name that two nodes define": (
@@ -129,6 +131,9 @@ WRONG = {
             [of("MaxPool", "x", "y", name="pool", kernel_shape=[1 << 40])],
             [declared("x", shape=[1, 1, 9])], ["y"])),
         "node 'pool' (MaxPool): its parts do not fit together"),
+    "indices that are floats": (
+        plain(of("Gather", "x i", "y", name="pick"), stored={"i": np.float32(1)}),
+        "node 'pick' (Gather): indices of float"),
     "more parts than outputs": (
         plain(of("Split", "x", "y z", name="cut", num_outputs=1 << 30)),
         "node 'cut' (Split): attribute num_outputs"),

@@ -235,6 +235,8 @@ def gather(node: Node) -> Tensor:
     """Rows of a tensor along an axis."""
     x, indices = node.x(0), node.value(1)
     axis = node.axis(node.get_int("axis", 0), len(x.shape))
+    if not indices.kind.is_integer:
+        raise node.fault(f"indices of {indices.kind.name}")
     if isinstance(indices, Known) and indices.array.size == 1:
         index = Dim.of(indices.array.ravel().tolist()[0])
         return _one_row(node, x, axis, index, indices.array.ndim)
