@@ -19,6 +19,7 @@ _FAMILIES: Final = (
     "rotary",
     "fused_attention",
     "fused",
+    "found",
 )
 
 
