@@ -8,9 +8,14 @@ from group_module import Body, Run, arrays_of, compare, module_of
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
+import lamina
+from lamina.compiler import lower
 from lamina.dialects import nn, quant
 from lamina.dialects.dims import Dim
+from lamina.dialects.tile import KernelOp
 from lamina.errors import InputError
+from lamina.frontend.graph import Graph
+from lamina.frontend.model import Weights
 
 ROWS = (0, 1, 3, 31)
 T = Dim.symbol("T")
@@ -31,6 +36,46 @@ def test_a_slice(columns: int, start: int, step: int, kept: int) -> None:
         return body.add(nn.ExpOp(y))
 
     compare(module_of(build, "rows"), *([numbers(rows, columns)] for rows in ROWS))
+
+
+def moves(*ops: tuple[str, Any]) -> Any:
+    """A module that has one move of each of these shapes."""
+    graph = Graph(Weights((), "the test"))
+    for n, (shape, move) in enumerate(ops):
+        x = graph.input(f"x{n}", f32, shape.split())
+        graph.output(f"y{n}", graph.add(move(x)))
+    return graph.finish()
+
+
+MOVED = [
+    ("B 64 L", lambda x: nn.TransposeOp(x, [0, 2, 1])),
+    ("4 T 96", lambda x: nn.TransposeOp(x, [0, 2, 1])),
+    ("B L 48", lambda x: nn.TransposeOp(x, [0, 2, 1])),
+    ("B 8 L", lambda x: nn.TransposeOp(x, [0, 2, 1])),
+    ("B 64 L", lambda x: nn.SliceOp(x, [0, 32, 0], ["B", 32, "L"])),
+    ("T 9 64", lambda x: nn.SliceOp(x, [0, 0, 0], ["T", 5, 64])),
+    ("T L 64", lambda x: nn.SliceOp(x, [0, Dim.symbol("L") - 2, 0], ["T", 2, 64])),
+]
+
+
+def test_moves_of_tensors_of_any_extents_share_kernels() -> None:
+    lowered = lower(moves(*MOVED), "reference", pipeline="outline-groups,lower-groups")
+    kernels = [op.sym_name.data for op in lowered.ops if isinstance(op, KernelOp)]
+    assert sorted(name.rstrip("_0123456789") for name in kernels) == ["slice", *["transpose"] * 2]
+
+
+def test_shared_moves_move_what_each_of_them_is_to() -> None:
+    rng, module = np.random.default_rng(0), moves(*MOVED)
+    shapes = [(2, 64, 7), (4, 5, 96), (2, 7, 48), (2, 8, 7), (2, 64, 7), (5, 9, 64), (5, 7, 64)]
+    x = [rng.normal(0, 1, shape).astype(np.float32) for shape in shapes]
+    found = list(
+        lamina.compile(module, "reference", pipeline="outline-groups,lower-groups")(*x).values()
+    )
+    for x_n, y in zip(x[:4], found, strict=False):
+        np.testing.assert_array_equal(y, x_n.transpose(0, 2, 1))
+    np.testing.assert_array_equal(found[4], x[4][:, 32:])
+    np.testing.assert_array_equal(found[5], x[5][:, :5])
+    np.testing.assert_array_equal(found[6], x[6][:, 5:])
 
 
 @pytest.mark.parametrize("start", ["0", "1", "T - 4"])

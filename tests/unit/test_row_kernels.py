@@ -137,7 +137,7 @@ def test_what_is_no_number_spreads_as_in_the_group(build: Build, odd: float) -> 
     compare(module, arrays, atol=1e-5, rtol=1e-5)
 
 
-def kernel_text(build: Build, columns: int) -> str:
+def kernel_text(build: Build, columns: int | str) -> str:
     module = module_of(lambda body: build(body, str(columns)), "rows")
     return str(lower(module, "reference", pipeline="lower-groups"))
 
@@ -152,6 +152,25 @@ def test_rows_are_few_in_a_program_unless_they_are_long() -> None:
     grid = r'grid = \["(.*?)"\]'
     found = [re.search(grid, kernel_text(rms_norm, n)) for n in (5, 576, 4096)]
     assert [each[1] for each in found if each] == ["ceildiv(n0, 8)", "ceildiv(n0, 4)", "n0"]
+
+
+def flat(body: Body, n: str) -> SSAValue:
+    x, y = body.arg(f"f32[{n}]"), body.arg(f"f32[{n}]")
+    count = body.add(nn.IotaOp(0, x.type))
+    return body.add(nn.AddOp(body.add(nn.MulOp(x, count)), y))
+
+
+def test_programs_share_a_long_row() -> None:
+    grids = [re.search(r'grid = \["(.*?)"\]', kernel_text(flat, n)) for n in (2048, 2049, "N")]
+    assert [each[1] for each in grids if each] == ["1", "2", "ceildiv(n0, 2048)"]
+    assert "aliases = [[0 : i64, 2 : i64], [1 : i64, 2 : i64]]" in kernel_text(flat, "N")
+
+
+def test_a_long_row_is_mapped_part_by_part() -> None:
+    module = module_of(lambda body: flat(body, "N"), "rows")
+    compare(module, *(arrays_of(module, N=n) for n in (0, 1, 33, 2048, 2049, 4100)))
+    module = module_of(lambda body: flat(body, "4128"), "rows")
+    compare(module, arrays_of(module))
 
 
 @pytest.mark.parametrize("terms", [1, 2])

@@ -36,6 +36,9 @@ NEAR = 2560
 What is known of one row is waited for while the next one is read; all stay in the nearest cache.
 """
 
+PART = 2048
+"""Elements of a tensor of one dimension that a program takes; a multiple of `WIDEST`."""
+
 MOST_ROWS = 8
 
 LONGEST = 1 << 14
@@ -75,6 +78,8 @@ class _Builder:
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
         kernel, emit, total = self.kernel, self.emit, product(self.lead)
+        if self._is_long():
+            return self._parts()
         self._lend_rooms()
         if self.known and self.lead:
             self.tiles.ahead = [x for v, x in self.tiles.memrefs.items() if self._is_domain(v)]
@@ -95,6 +100,34 @@ class _Builder:
                     self._each(first, end, partial(self._learn, op))
             self._each(first, end, self._use)
         return kernel.finish([total.ceildiv(self.count)], own=self.own)
+
+    def _is_long(self) -> bool:
+        """Whether all is one row of elements apart, too many of them for one program."""
+        if len(self.shape) != 1 or self.known or self._is_reduced():
+            return False
+        # A page pool's row and a block of quants are not cut.
+        if any(isinstance(op, cache.WriteOp | quant.QuantizeOp) for op in self.kernel.ops):
+            return False
+        number = self.shape[0].constant
+        return number is None or number > PART
+
+    def _parts(self) -> tile.KernelOp:
+        """Let each program map a part of the one row."""
+        kernel, emit, extent = self.kernel, self.emit, self.shape[0]
+        kernel.far = self._is_far()
+        first = emit.times(kernel.program(0), PART)
+        left = emit.add(arith.SubiOp(emit.extent(extent), first))
+        end = emit.add(arith.MinSIOp(left, emit.index(PART)))
+        whole = extent.constant is not None and extent.constant % WIDEST == 0
+
+        def body(i: SSAValue) -> None:
+            span = Span(emit.add(arith.AddiOp(first, i)), WIDEST, whole)
+            self.own.append((span.start,))
+            kernel.store((), span)
+            self.tiles.ask_ahead((span,), 2 * LINE)
+
+        self.tiles.each(end, body, WIDEST)
+        return kernel.finish([extent.ceildiv(PART)], own=self.own)
 
     def _each(
         self, first: SSAValue, end: SSAValue, body: Callable[[Span, tuple[Span, ...]], None]
