@@ -30,7 +30,7 @@ from lamina.frontend.onnx.legacy import BROADCASTS, align_operand
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
-from lamina.frontend.onnx.values import Array, Known, Several, Tensor, Value
+from lamina.frontend.onnx.values import HIGHEST_RANK, Array, Known, Several, Tensor, Value
 from lamina.frontend.shown import shown
 
 if TYPE_CHECKING:
@@ -302,6 +302,8 @@ class Importer:
             raise UnsupportedError(f"{where}: strings are not supported")
         if not tensor.HasField("shape"):
             raise UnsupportedError(f"{where}: its rank is not said, and has to be")
+        if len(tensor.shape.dim) > HIGHEST_RANK:
+            raise UnsupportedError(f"{where}: its rank is above {HIGHEST_RANK}")
         dims = [self._dim(value.name, i, dim) for i, dim in enumerate(tensor.shape.dim)]
         return Tensor(self.graph.input(value.name, element_of(kind), dims), kind)
 
@@ -381,6 +383,8 @@ def _declared(graph: GraphProto) -> dict[str, tuple[Kind, int]]:
 
 def _check_extents(value: Value) -> None:
     if isinstance(value, Tensor):
+        if len(value.shape) > HIGHEST_RANK:
+            raise ValueError(f"a rank of {len(value.shape)}, expected at most {HIGHEST_RANK}")
         for n in value.shape:
             if n.constant is not None and n.constant < 0:
                 raise ValueError(f"an extent becomes {n}")

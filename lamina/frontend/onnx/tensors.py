@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.onnx.kinds import KINDS, Kind
+from lamina.frontend.onnx.values import HIGHEST_RANK
 from lamina.frontend.shown import shown
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class TensorReader:
         shape = tuple(int(n) for n in dims)
         if any(not 0 <= n <= _MOST_ELEMENTS for n in shape) or _size(shape) > _MOST_ELEMENTS:
             raise self._fault(what, "extents from 0 to what memory holds", shown(shape))
+        if len(shape) > HIGHEST_RANK:
+            raise self._fault(what, f"a rank of at most {HIGHEST_RANK}", f"{len(shape)}")
         return shape
 
     def _plain(

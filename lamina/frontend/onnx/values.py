@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx.kinds import INT64, Kind
+
+HIGHEST_RANK: Final = 64
+"""How many dimensions a tensor may have: as many as NumPy's arrays."""
 
 
 @dataclass(frozen=True, eq=False)

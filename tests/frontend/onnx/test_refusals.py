@@ -91,6 +91,11 @@ WRONG = {
         with_tensor(set_dims(5)), "initializer 'w': expected 20 bytes for shape (5,), got 16"),
     "more bytes than the shape has": (
         with_tensor(set_dims(3)), "initializer 'w': expected 12 bytes for shape (3,), got 16"),
+    "a rank that no array has": (
+        with_tensor(set_dims(*[1] * 63, 4, 1)), "initializer 'w': expected a rank of at most 64"),
+    "a shape of too many numbers": (
+        plain(of("Reshape", "x s", "y", name="fold"), stored={"s": np.ones(80, np.int64)}),
+        "node 'fold' (Reshape): its parts do not fit together: a rank of 80"),
     "no data at all": (
         with_tensor(lambda t: t.ClearField("raw_data")), "initializer 'w': expected 4 elements"),
     "a huge extent of an input": (with_input((1 << 50,)), "input 'x': extent"),
@@ -146,6 +151,7 @@ WRONG["two attributes of one name"][0].graph.node[0].attribute.extend(
 
 UNKNOWN = {
     "an operator set of none": (plain(of("Relu", "x", "y"), opset=0), "operator set 0"),
+    "an input of too many dimensions": (with_input([1] * 65), "input 'x': its rank is above 64"),
     "an operator in an old form": (
         plain(of("Relu", "x", "y", name="r"), opset=5), "node 'r' (Relu): the form it had"),
     "an unknown element type": (
