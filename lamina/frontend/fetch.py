@@ -128,6 +128,38 @@ SOURCES: Final[Mapping[str, Source]] = {
             ),
         ),
     ),
+    "magika": Source(
+        title="Magika, file types by content, standard v3.3",
+        package="magika",
+        version="1.0.3",
+        licence="Apache-2.0",
+        is_open=True,
+        folder="magika/models/standard_v3_3",
+        entry="model.onnx",
+        files=(
+            File(
+                "magika/models/standard_v3_3/model.onnx",
+                3163737,
+                "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
+            ),
+        ),
+    ),
+    "silero-vad": Source(
+        title="Silero VAD, speech or none, 8 and 16 kHz",
+        package="silero-vad",
+        version="6.2.3",
+        licence="MIT",
+        is_open=True,
+        folder="silero_vad/data",
+        entry="silero_vad.onnx",
+        files=(
+            File(
+                "silero_vad/data/silero_vad.onnx",
+                2327524,
+                "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
+            ),
+        ),
+    ),
 }
 """Every model that `fetch` knows."""
 
