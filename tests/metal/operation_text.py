@@ -9,6 +9,9 @@ from lamina.dialects.simt import KernelOp
 FLOATS = ("f32", "f16", "bf16")
 INTEGERS = ("i8", "i16", "i32", "i64")
 EVERY = ("i1", *INTEGERS, *FLOATS)
+BYTES = {"i8": 1, "i16": 2, "i32": 4, "i64": 8, "f32": 4, "f16": 2, "bf16": 2}
+RUNS = [(kind, run) for kind, size in BYTES.items() for run in (2, 4, 8) if run * size <= 16]
+"""Neighbours that one access takes: no more than 16 bytes of them."""
 
 _OF_FLOATS = ("addf", "subf", "mulf", "divf", "maximumf", "minimumf")
 _MATH = ("absf", "sqrt", "floor", "ceil", "roundeven", "trunc")

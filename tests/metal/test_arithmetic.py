@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from operation_text import (
     EVERY,
+    RUNS,
     arithmetic,
     casts,
     conversions,
@@ -24,13 +25,10 @@ from lamina.testing.msl import SCHEDULES
 pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.gpu]
 
 
-RUNS = (2, 8)
-
-
 @pytest.fixture(scope="module")
 def every() -> Shimmed:
     kernels = [make(kind) for make in (arithmetic, conversions, exchanges) for kind in EVERY]
-    return shimmed([*kernels, indices(), *(runs(kind, run) for kind in EVERY for run in RUNS)])
+    return shimmed([*kernels, indices(), *(runs(*each) for each in RUNS)])
 
 
 def same(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
@@ -84,8 +82,7 @@ def test_elements_pass_through_shared_memory_and_shuffles(every, kind, schedule)
     assert same(found, expected).all()
 
 
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize(("kind", "run"), RUNS)
 def test_neighbours_are_moved_together(every, kind, run):
     x = np.resize(values(kind), 8 * 70)
     y = np.zeros(len(x), x.dtype)

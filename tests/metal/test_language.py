@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from checkpoints import CHECKPOINTS
-from operation_text import EVERY, arithmetic, conversions, exchanges, runs
+from operation_text import EVERY, RUNS, arithmetic, conversions, exchanges, runs
 from simt_text import kernel
 from zoo_texts import CASES, lowered
 
@@ -33,8 +33,7 @@ def wrong(kernels: list[KernelText]) -> list[str]:
 
 def test_every_operation_is_well_typed():
     made = [make(kind) for make in (arithmetic, conversions, exchanges) for kind in EVERY]
-    # A truth takes a byte and goes alone; the others go by 16 bytes at most.
-    made += [runs(kind, 2 if kind == "i64" else 4) for kind in EVERY if kind != "i1"]
+    made += [runs(*each) for each in RUNS]
     assert wrong([printed(each) for each in made]) == []
 
 
