@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.register_tile import TileDoesNotFit
 from lamina.passes.kernels.rows import STATISTICS
+from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
 from lamina.passes.known import KNOWN
 from lamina.passes.own_outputs import own_outputs
 from lamina.passes.rewriting import inherit_source
@@ -37,8 +39,9 @@ from lamina.passes.rewriting import inherit_source
 class LowerGroupsPass(ModulePass):
     """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
 
-    Groups that differ in nothing but the names of their symbols are one kernel; convolutions and
-    pools also where images have other extents, which are arguments. Outputs are arguments after
+    Groups that differ in nothing but the names of their symbols, or of up to 8 nodes that an index
+    is refused by, are one kernel; convolutions and pools also where images have other extents,
+    slices and transposes where tensors have, which are arguments. Outputs are arguments after
     all others. A group that is marked to run on the host, or that no
     builder takes, is run by its NumPy meaning (`plan.host`), with a warning that names it;
     `fallback=error` refuses them all in one sentence. A tile that does not fit is refused.
@@ -62,20 +65,17 @@ class LowerGroupsPass(ModulePass):
         kernels: dict[str, _Kernel] = {}
         hosted: dict[str, str] = {}
         groups = Groups.of(op).by_name
-        for name, group in groups.items():
-            general, values = generalised(group)
-            symbols = [str(values.get(s, s)) for s in group_symbols(general)]
-            key = kernel_key(general)
-            if group.host is not None or key not in made:
-                lowered = _lower(general)
+        for name, (group, general) in _general(groups).items():
+            if group.host is not None or general.key not in made:
+                lowered = _lower(general.group)
                 if isinstance(lowered, str):
                     hosted[name] = lowered
                     continue
                 op.body.block.insert_op_before(lowered, group)
-                made[key] = name
+                made[general.key] = name
             group.detach()
             group.erase()
-            kernels[name] = _Kernel(made[key], [*symbols, tile.WORKERS])
+            kernels[name] = _Kernel(made[general.key], [*general.symbols, tile.WORKERS])
         say_hosted(function, groups, hosted, self.fallback)
         _Forward(function, kernels).lower()
 
@@ -86,6 +86,31 @@ class _Kernel:
 
     name: str
     symbols: list[str]
+
+
+@dataclass(frozen=True)
+class _General:
+    """A group of which others may be cases, and what its symbols are in this one."""
+
+    group: nn.GroupOp
+    key: Key
+    symbols: list[str]
+
+
+def _general(groups: Mapping[str, nn.GroupOp]) -> dict[str, tuple[nn.GroupOp, _General]]:
+    """Return each group with what its kernel is made of."""
+    found = {name: generalised(group) for name, group in groups.items()}
+    keys = {name: kernel_key(general) for name, (general, _) in found.items()}
+    checks: dict[Key, SharedChecks] = {key: SharedChecks() for key in keys.values()}
+    places = {name: checks[keys[name]].place(nodes_of(groups[name])) for name in groups}
+    result: dict[str, tuple[nn.GroupOp, _General]] = {}
+    for name, group in groups.items():
+        (general, extents), (turn, which) = found[name], places[name]
+        named = name_nodes(general, checks[keys[name]].rounds[turn])
+        known = {**extents, WHICH: Dim.of(which)}
+        symbols = [str(known.get(s, s)) for s in group_symbols(named)]
+        result[name] = group, _General(named, (keys[name], turn), symbols)
+    return result
 
 
 def _lower(group: nn.GroupOp) -> tile.KernelOp | str:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from group_module import Body, Run, arrays_of, compare, module_of
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
 import lamina
@@ -76,6 +76,35 @@ def test_shared_moves_move_what_each_of_them_is_to() -> None:
     np.testing.assert_array_equal(found[4], x[4][:, 32:])
     np.testing.assert_array_equal(found[5], x[5][:, :5])
     np.testing.assert_array_equal(found[6], x[6][:, 5:])
+
+
+def look_ups(count: int) -> Any:
+    """A module of nodes /0, /1, … that each look elements up, of tensors of differing symbols."""
+    graph = Graph(Weights((), "the test"))
+    for n in range(count):
+        x, i = graph.input(f"x{n}", f32, [f"N{n}", 7]), graph.input(f"i{n}", i64, [f"K{n}", 7])
+        with graph.at(f"/{n}"):
+            graph.output(f"y{n}", graph.add(nn.GatherElementsOp(x, i, 0)))
+    return graph.finish()
+
+
+def test_nodes_that_refuse_indices_share_kernels() -> None:
+    lowered = lower(look_ups(10), "reference", pipeline="outline-groups,lower-groups")
+    kernels = [op for op in lowered.ops if isinstance(op, KernelOp)]
+    checks = [sum(op.name == "tile.check" for op in each.walk()) for each in kernels]
+    assert sorted(checks) == [2 * 2, 2 * 8]
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_an_index_is_refused_by_its_own_node(target: str, wrong: int) -> None:
+    run = lamina.compile(look_ups(3), target)
+    x = [numbers(3 + n // 2, 7) for n in range(6)]
+    x[1::2] = [np.full((2, 7), 2, np.int64) for _ in range(3)]
+    assert all(np.array_equal(y, x[2 * n][[2, 2]]) for n, y in enumerate(run(*x).values()))
+    x[2 * wrong + 1][1, 5] = 3 + wrong
+    with pytest.raises(InputError, match=f"/{wrong}"):
+        run(*x)
 
 
 @pytest.mark.parametrize("start", ["0", "1", "T - 4"])

@@ -13,6 +13,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.named_dims import named_dims, naming
+from lamina.passes.kernels.shared_checks import SHARED
 from lamina.passes.rewriting import SOURCE
 
 Key = tuple[object, ...]
@@ -20,7 +21,10 @@ Names = dict[str, Dim | int | str]
 
 
 def kernel_key(group: nn.GroupOp) -> Key:
-    """Return anchor, schedule and operations of a group, its symbols and values by number."""
+    """Return anchor, schedule and operations of a group, its symbols and values by number.
+
+    Nodes that checks name are left out where a kernel may name any of several.
+    """
     names: Names = {s: Dim.symbol(f"n{i}") for i, s in enumerate(group_symbols(group))}
     numbers: dict[SSAValue, int] = {arg: i for i, arg in enumerate(group.body.block.args)}
     parts: list[object] = [group.anchor, group.schedule]
@@ -35,7 +39,7 @@ def _operation(op: Operation, names: Names, numbers: dict[SSAValue, int]) -> Key
     named = naming(op)
     return (
         op.name,
-        op.attributes.get(SOURCE),
+        None if isinstance(op, SHARED) else op.attributes.get(SOURCE),
         tuple(numbers[operand] for operand in op.operands),
         tuple(str(dim.substitute(names)) for dim in named_dims(op)),
         tuple(item for item in sorted(op.properties.items()) if item[0] not in named),

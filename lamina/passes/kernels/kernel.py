@@ -17,8 +17,9 @@ from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Emit
 from lamina.passes.kernels.in_place import find_in_place
 from lamina.passes.kernels.named_dims import named_dims
+from lamina.passes.kernels.shared_checks import NODES, WHICH, sources_of
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript
-from lamina.passes.kernels.tiles import Tiles, check_rows, source_of, split_span
+from lamina.passes.kernels.tiles import Tiles, check_rows, split_span
 from lamina.passes.kernels.weights import quantized_span
 from lamina.passes.kernels.work import work_of
 
@@ -180,10 +181,10 @@ def page_slot(
     """
     emit, size = tiles.emit, kind.page.value.data
 
-    node = source_of(op)
+    nodes = sources_of(op)
 
     def checked(value: SSAValue, extent: Dim) -> SSAValue:
-        return emit.reshape(check_rows(tiles, value, extent, node), ())
+        return emit.reshape(check_rows(tiles, value, extent, nodes), ())
 
     sequences, blocks = extents(op.table.type)
     row = emit.reshape(tiles.tile_of(op.sequence, (token,)), [1])
@@ -236,4 +237,6 @@ def group_symbols(group: nn.GroupOp) -> list[str]:
                 found |= dict.fromkeys(sorted(dim.symbols))
     for dim in (dim for op in group.body.block.ops for dim in named_dims(op)):
         found |= dict.fromkeys(sorted(dim.symbols))
+    if any(NODES in op.attributes for op in group.body.block.ops):
+        found[WHICH] = None
     return list(found)

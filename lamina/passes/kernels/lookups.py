@@ -12,8 +12,9 @@ from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.maps import indices_of
+from lamina.passes.kernels.shared_checks import sources_of
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
-from lamina.passes.kernels.tiles import Tiles, found_rows, rule, source_of
+from lamina.passes.kernels.tiles import Tiles, found_rows, rule
 
 
 @rule(nn.GatherNdOp)
@@ -26,7 +27,7 @@ def _gather_nd(tiles: Tiles, op: nn.GatherNdOp, index: Index, _: SSAValue) -> SS
     for d in range(batch, len(x) - len(rest)):
         at = Span(emit.index(d - batch), 1, inside=True)
         ids = emit.reshape(tiles.tile_of(op.indices, (*where, at)), [count])
-        rows.append(found_rows(tiles, ids, x[d], source_of(op)))
+        rows.append(found_rows(tiles, ids, x[d], sources_of(op)))
     lead = together(tiles, [*where[:batch], *rows], count)
     return emit.reshape(tiles.tile_of(op.x, (*lead, *rest)), sizes(index))
 
@@ -37,7 +38,7 @@ def _gather_elements(tiles: Tiles, op: nn.GatherElementsOp, index: Index, _: SSA
     ids = tiles.emit.reshape(tiles.tile_of(op.indices, index), [count])
     x, shape = extents(op.x.type), extents(op.indices.type)
     subs = [sub if x[d] == shape[d] else outside(sub) for d, sub in enumerate(index)]
-    subs[axis] = found_rows(tiles, ids, x[axis], source_of(op))
+    subs[axis] = found_rows(tiles, ids, x[axis], sources_of(op))
     found = tiles.tile_of(op.x, together(tiles, subs, count))
     return tiles.emit.reshape(found, sizes(index))
 

@@ -27,8 +27,9 @@ from lamina.passes.formulas import activations, doubles, exponentials
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels import signs
+from lamina.passes.kernels.shared_checks import sources_of
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
-from lamina.passes.kernels.tiles import Tiles, found_rows, rule, source_of, split_span
+from lamina.passes.kernels.tiles import Tiles, found_rows, rule, split_span
 
 UNARY: dict[type[Operation], type[Any]] = {
     nn.NegOp: arith.NegfOp,
@@ -338,7 +339,7 @@ def _gather(tiles: Tiles, op: nn.GatherOp, index: Index, _: SSAValue) -> SSAValu
     if count != max((1, *(sub.size for sub in where))):
         raise LoweringError("a fused gather takes rows by one dimension of ids")
     ids = tiles.emit.reshape(tiles.tile_of(op.indices, where), [count])
-    rows = found_rows(tiles, ids, extents(op.x.type)[axis], source_of(op))
+    rows = found_rows(tiles, ids, extents(op.x.type)[axis], sources_of(op))
     found = tiles.tile_of(op.x, (*lead, rows, *rest))
     return tiles.emit.reshape(found, sizes(index))
 

@@ -21,9 +21,10 @@ from lamina.passes.kernels.lookups import outside, together
 from lamina.passes.kernels.maps import indices_of
 from lamina.passes.kernels.row_kernel import WIDEST
 from lamina.passes.kernels.rows import COMBINE, chunk_of, over_row
+from lamina.passes.kernels.shared_checks import sources_of
 from lamina.passes.kernels.signs import on
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
-from lamina.passes.kernels.tiles import found_rows, source_of
+from lamina.passes.kernels.tiles import found_rows
 
 Own = Mapping[int, Span]
 """Where the program is in the dimensions of the result that it has a part of."""
@@ -129,7 +130,7 @@ class _Nd(_Builder):
             for d in range(self.depth):
                 place = Span(emit.index(d), 1, inside=True)
                 ids = emit.reshape(self.tiles.tile_of(self.op.indices, (*which, place)), [1])
-                where.append(found_rows(self.tiles, ids, self.shape[d], source_of(self.op)))
+                where.append(found_rows(self.tiles, ids, self.shape[d], sources_of(self.op)))
             self.put((*which, *window), (*where, *window))
 
         self.each(product(lists), one)
@@ -169,7 +170,7 @@ class _Elements(_Builder):
         where = [*which]
         if self.last in own and given[-1] != self.shape[-1]:
             where[-1] = self._within(own[self.last], given[-1])
-        where[self.axis] = found_rows(self.tiles, ids, self.shape[self.axis], source_of(self.op))
+        where[self.axis] = found_rows(self.tiles, ids, self.shape[self.axis], sources_of(self.op))
         self.put(tuple(which), together(self.tiles, where, size))
 
     def _within(self, span: Span, given: Dim) -> Subscript:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import tile
 from lamina.dialects.dims import Dim
 from lamina.errors import LoweringError
 from lamina.passes.kernels.emit import Body, Emit
+from lamina.passes.kernels.shared_checks import WHICH
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.known import KNOWN
 
@@ -255,36 +256,40 @@ def split_span(emit: Emit, inner: tuple[Dim, ...], span: Span) -> list[Subscript
     return result[::-1]
 
 
-def check_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> SSAValue:
-    """Return ids as indices, clamped to `[0, extent)`, recording `node` if one was outside."""
+def check_rows(tiles: Tiles, ids: SSAValue, extent: Dim, nodes: Sequence[str]) -> SSAValue:
+    """Return ids as indices, clamped to `[0, extent)`, recording the node if one was outside.
+
+    Of several `nodes` it is the one that the symbol `WHICH` counts.
+    """
     emit = tiles.emit
     size = tile.shape_of(ids.type)
     rows = emit.cast(ids, IndexType())
     zero = emit.full(0, IndexType(), size)
     last = emit.add(tile.SplatOp(emit.extent(extent - 1), size))
     clamped = emit.binary(arith.MaxSIOp, emit.binary(arith.MinSIOp, rows, last), zero)
-    emit.effect(_check(emit.add(tile.CompareOp("eq", clamped, rows)), node))
+    _check(tiles, emit.add(tile.CompareOp("eq", clamped, rows)), nodes)
     return clamped
 
 
-def found_rows(tiles: Tiles, ids: SSAValue, extent: Dim, node: str) -> Rows:
-    """Return where ids [n] say, recording `node` if one is outside of `[0, extent)`."""
+def found_rows(tiles: Tiles, ids: SSAValue, extent: Dim, nodes: Sequence[str]) -> Rows:
+    """Return where ids [n] say, recording the node if one is outside of `[0, extent)`."""
     emit, (size,) = tiles.emit, tile.shape_of(ids.type)
-    rows = check_rows(tiles, ids, extent, node)
+    rows = check_rows(tiles, ids, extent, nodes)
     if extent.constant:
         return Rows(rows, size)
-    emit.effect(_check(emit.less(emit.index(0), emit.extent(extent)), node))
+    _check(tiles, emit.less(emit.index(0), emit.extent(extent)), nodes)
     return Rows(rows, size, inside=False)
 
 
-def _check(ok: SSAValue, node: str) -> tile.CheckOp:
-    return tile.CheckOp(operands=[ok], properties={"node": StringAttr(node)})
-
-
-def source_of(op: Operation) -> str:
-    """Return the first node that an operation came from, or the operation's name."""
-    match op.attributes.get("lamina.src"):
-        case ArrayAttr(data=(StringAttr(data=text), *_)):
-            return text
-        case _:
-            return op.name
+def _check(tiles: Tiles, ok: SSAValue, nodes: Sequence[str]) -> None:
+    emit = tiles.emit
+    for i, node in enumerate(nodes):
+        passed = ok
+        if len(nodes) > 1:
+            which = emit.extent(Dim.symbol(WHICH))
+            other = emit.add(tile.CompareOp("ne", which, emit.index(i)))
+            shape = tile.shape_of(ok.type)
+            passed = emit.binary(
+                arith.OrIOp, ok, emit.broadcast(other, [], shape) if shape else other
+            )
+        emit.effect(tile.CheckOp(operands=[passed], properties={"node": StringAttr(node)}))
