@@ -11,7 +11,7 @@ class Floor(NamedTuple):
 
 
 FLOORS = {
-    "Node": Floor(1773, 1657),
+    "Node": Floor(1773, 1663),
     "Simple": Floor(14, 14),
     "PyTorchConverted": Floor(82, 82),
     "PyTorchOperator": Floor(35, 35),
