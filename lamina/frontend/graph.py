@@ -97,6 +97,8 @@ class Graph:
         self._guard = Dim.of(1)
         self.fresh_symbols = (f"n{i}" for i in count())
         """Names of symbols for extents that values give."""
+        self.dropped: dict[SSAValue, tuple[int, ...]] = {}
+        """Dimensions that are to go from an output where they turn out to have one element."""
 
     @contextmanager
     def at(self, node: str) -> Generator[None]:
@@ -169,7 +171,9 @@ class Graph:
 
     def output(self, name: str, value: SSAValue) -> None:
         """Return `value` as the output `name`."""
-        self._outputs.put(value, {"lamina.output": name})
+        dropped = self.dropped.get(value, ())
+        gone = {"nn.dropped": " ".join(map(str, dropped))} if dropped else {}
+        self._outputs.put(value, {"lamina.output": name} | gone)
 
     def update(self, name: str, value: SSAValue) -> None:
         """Return `value` as what the state `name` is after the call."""

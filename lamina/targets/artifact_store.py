@@ -182,9 +182,10 @@ def _artifact(body: bytes) -> Artifact:
 
 
 def _fields(binding: Binding) -> list[Any]:
-    return [binding.name, binding.dtype, [str(dim) for dim in binding.dims], binding.role]
+    dims = [str(dim) for dim in binding.dims]
+    return [binding.name, binding.dtype, dims, binding.role, *binding.dropped]
 
 
 def _binding(fields: Sequence[Any]) -> Binding:
-    name, dtype, dims, role = fields
-    return Binding(name, dtype, tuple(parse_dim(dim) for dim in dims), role)
+    name, dtype, dims, role, *dropped = fields
+    return Binding(name, dtype, tuple(parse_dim(dim) for dim in dims), role, tuple(dropped))

@@ -29,13 +29,23 @@ class Binding:
     """One named array of a signature: its element type (`f32`, `i32`, …) and extents.
 
     `role` is the part it plays in a ragged batch (`positions`, `query_start`, `table`, `work`,
-    `tokens`, `rows`), empty elsewhere.
+    `tokens`, `rows`), empty elsewhere. `dropped` are dimensions of an output that the caller does
+    not see where they have one element.
     """
 
     name: str
     dtype: str
     dims: tuple[Dim, ...]
     role: str = ""
+    dropped: tuple[int, ...] = ()
+
+    def seen(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape that the caller sees of an array of this one."""
+        return tuple(n for d, n in enumerate(shape) if n != 1 or d not in self.dropped)
+
+    def shown(self, array: Array) -> Array:
+        """Return an output as the caller sees it."""
+        return array.reshape(self.seen(array.shape)) if self.dropped else array
 
 
 @dataclass(frozen=True)

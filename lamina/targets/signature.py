@@ -19,6 +19,9 @@ from lamina.targets.base import Binding, Signature
 
 FORWARD = "forward"
 
+DROPPED = "nn.dropped"
+"""The attribute of an output that lists dimensions which go where they have one element."""
+
 NAMED = ("lamina.input", "lamina.output", "lamina.state", "lamina.packed", "lamina.weight")
 """Attributes that give an argument or a result its name."""
 
@@ -45,7 +48,7 @@ def signature_of(module: ModuleOp) -> Signature:
     for names, type in (*arguments_of(function), *results_of(function)):
         for key, bindings in kinds.items():
             if key in names and all(names[key] != known.name for known in bindings):
-                bindings.append(_binding(names[key], type, names.get("cache.role", "")))
+                bindings.append(_binding(names[key], type, names))
     _refuse_repeats(function)
     return Signature(tuple(inputs), tuple(outputs), tuple(states), _facts(function))
 
@@ -93,9 +96,11 @@ def tensor_of(type: Attribute) -> TensorType[Any]:
     return cast("TensorType[Any]", type.tensor if isinstance(type, BufferType) else type)
 
 
-def _binding(name: str, type: Attribute, role: str) -> Binding:
+def _binding(name: str, type: Attribute, names: Mapping[str, str]) -> Binding:
     kind = tensor_of(type)
-    return Binding(name, str(kind.get_element_type()), extents(kind), role)
+    dropped = tuple(map(int, names.get(DROPPED, "").split()))
+    role = names.get("cache.role", "")
+    return Binding(name, str(kind.get_element_type()), extents(kind), role, dropped)
 
 
 def _facts(function: FuncOp) -> dict[str, int]:

@@ -21,7 +21,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import tensor, ui8
+from lamina.dialects.tensors import extents, tensor, ui8
+from lamina.dialects.traits import Elementwise
 from lamina.errors import FormatError
 from lamina.frontend.graph import Graph
 from lamina.frontend.onnx.kinds import (
@@ -111,7 +112,11 @@ class Emit:
     def add(self, op: Operation, kind: Kind) -> Tensor:
         """Append an operation; its first result has elements of `kind`."""
         op.verify_()
-        return Tensor(self.graph.add(op), kind)
+        y, dropped = self.graph.add(op), self.graph.dropped
+        for x in op.operands if dropped and op.has_trait(Elementwise) else ():
+            if x in dropped and extents(x.type) == extents(y.type):
+                dropped[y] = dropped[x]
+        return Tensor(y, kind)
 
     def second(self, op: Operation) -> Tensor:
         """Return the second result of an operation that was added."""

@@ -201,7 +201,8 @@ class CpuSession:
             self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
-        return {each.name: self._outputs[each.name] for each in self._signature.outputs}
+        found = ((each, self._outputs[each.name]) for each in self._signature.outputs)
+        return {each.name: each.shown(array) for each, array in found}
 
     def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
         bindings = self._signature.inputs

@@ -53,7 +53,7 @@ def outputs_of(signature: Signature, plan: Plan, dispatches: Dispatches) -> tupl
     first = FIRST_ARRAY + plan.arrays - len(signature.outputs)
     pairs = zip(signature.outputs, dispatches.outputs, strict=True)
     return tuple(
-        Output(binding.name, first + n, shape, element_dtype(binding.dtype))
+        Output(binding.name, first + n, binding.seen(shape), element_dtype(binding.dtype))
         for n, (binding, shape) in enumerate(pairs)
     )
 

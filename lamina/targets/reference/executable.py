@@ -95,7 +95,8 @@ class ReferenceExecutable(Executable):
                 outputs[name] = np.array(result)
             elif (state := arrays[attributes["lamina.state"]]) is not result:
                 state[...] = result
-        return {binding.name: outputs[binding.name] for binding in self._signature.outputs}
+        found = ((each, outputs[each.name]) for each in self._signature.outputs)
+        return {each.name: each.shown(array) for each, array in found}
 
     def _arguments(
         self, run: Interpreter, arrays: Mapping[str, Array], outputs: dict[str, Array]

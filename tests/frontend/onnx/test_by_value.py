@@ -125,6 +125,17 @@ def test_a_dimension_that_goes_where_its_extent_is_one_is_taken_to_go() -> None:
         made(np.ones((2, 3), np.float32))
 
 
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_an_output_has_the_rank_that_a_squeeze_gives_it_in_each_call(target: str) -> None:
+    nodes = [of("Squeeze", "x", "s"), of("Sigmoid", "s", "t"), of("Mul", "t two", "y")]
+    inputs = [declared("x", shape=["n", 1, "m", 3])]
+    made = native(graph_of(nodes, inputs, ["y"], {"two": np.float32(2)}), target)
+    for shape in [(1, 1, 1, 3), (2, 1, 1, 3), (1, 1, 2, 3), (2, 1, 2, 3)]:
+        found = made(np.zeros(shape, np.float32))["y"]
+        np.testing.assert_allclose(found, np.ones(shape).squeeze())
+        assert found.shape == np.zeros(shape).squeeze().shape
+
+
 @pytest.mark.parametrize(
     ("comparison", "limit"),
     [

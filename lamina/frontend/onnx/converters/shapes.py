@@ -88,6 +88,10 @@ def squeeze(node: Node) -> Tensor:
     axes = node.axes(1, len(x.shape))
     if axes is None:
         axes = [d for d, n in enumerate(x.shape) if n == 1]
+        y = node.reshape(x, [n for n in x.shape if n != 1])
+        unsure = tuple(d for d, n in enumerate(y.shape) if n.constant is None)
+        node.graph.dropped |= {y.value: unsure} if unsure else {}
+        return y
     for d in axes:
         node.assume(x.shape[d], Dim.of(1))
     shape = [n for d, n in enumerate(x.shape) if d not in axes]
