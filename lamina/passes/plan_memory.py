@@ -32,6 +32,9 @@ from lamina.passes.live_ranges import LiveRanges, bits, live_ranges, positions_t
 _NOMINAL: Final = 64
 """The value of every symbol where sizes that cannot be compared for all values are compared."""
 
+_MANY: Final = 200
+"""How many buffers are too many to place them largest first, each beside all that it may meet."""
+
 _MOST_TOPS: Final = 3
 """How many extents the larger of which is not known one offset may be the maximum of."""
 
@@ -116,7 +119,8 @@ def _arena(
 ) -> ArenaOp:
     """Return the arena of a memory, of which its buffers are views from now on."""
     rivals = _rivals(ranges)
-    plans = [_place(_Placement(ranges, sizes, rivals), members, order) for order in _ORDERS]
+    orders = _ORDERS if len(members) <= _MANY else _QUICK_ORDERS
+    plans = [_place(_Placement(ranges, sizes, rivals), members, order) for order in orders]
     best = min(plans, key=lambda plan: _nominal(plan.size))
     arena = ArenaOp(best.size, memory)
     arena.y.name_hint = f"{memory}_arena" if memory else "arena"
@@ -200,7 +204,8 @@ def _as_they_come(ranges: LiveRanges, i: int) -> int:
     return i
 
 
-_ORDERS: Final = (_largest_first, _as_they_come, _longest_first)
+_QUICK_ORDERS: Final = (_as_they_come, _longest_first)
+_ORDERS: Final = (_largest_first, *_QUICK_ORDERS)
 
 
 def _bytes(buffer: SSAValue) -> Dim:
