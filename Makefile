@@ -31,8 +31,10 @@ test-gpu: $(VENV)/.installed-dev ## Run the long checks of GPU targets, which ne
 	@echo "== GPU tests (pytest -m gpu)"
 	@$(BIN)/python -m pytest -m gpu
 
-test-onnx: $(VENV)/.installed-dev ## Run the conformance tests of the package onnx
-	@echo "== ONNX tests (tests/conformance/onnx_suite.py)"
+test-onnx: $(VENV)/.installed-dev ## Run the checks of ONNX operators, and the conformance tests of the package onnx
+	@echo "== ONNX tests (pytest -m onnx)"
+	@$(BIN)/python -m pytest -m onnx
+	@echo "== Conformance (tests/conformance/onnx_suite.py)"
 	@$(BIN)/python tests/conformance/onnx_suite.py
 
 examples: $(VENV)/.made ## Build, install and test each example in an environment of its own

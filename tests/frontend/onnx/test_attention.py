@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from one_node import MICROSOFT, Array, run
 
+pytestmark = pytest.mark.onnx
+
 B, HEADS, WIDTH = 2, 4, 8
 
 

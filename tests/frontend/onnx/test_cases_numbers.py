@@ -7,6 +7,8 @@ import pytest
 from onnx import TensorProto
 from onnx_graphs import declared, graph_of, model_from, of, run, run_node
 
+pytestmark = pytest.mark.onnx
+
 F, NAN, INF = np.float32, float("nan"), float("inf")
 
 

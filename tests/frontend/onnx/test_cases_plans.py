@@ -11,6 +11,8 @@ import lamina
 from lamina.frontend.onnx.frontend import model_of
 from lamina.frontend.onnx.model_file import open_onnx
 
+pytestmark = pytest.mark.onnx
+
 F = np.float32
 
 

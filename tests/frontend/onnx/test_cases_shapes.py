@@ -6,6 +6,8 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_graphs import declared, graph_of, model_from, of, run, run_node
 
+pytestmark = pytest.mark.onnx
+
 F = np.float32
 
 

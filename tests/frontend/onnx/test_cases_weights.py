@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx_graphs import run_node
 
+pytestmark = pytest.mark.onnx
+
 F = np.float32
 
 

@@ -1,7 +1,10 @@
 """Operators that are several in one give what those do."""
 
 import numpy as np
+import pytest
 from one_node import MICROSOFT, Array, run
+
+pytestmark = pytest.mark.onnx
 
 
 def draw(*shape: int, seed: int = 0) -> Array:

@@ -8,6 +8,8 @@ from one_node import MICROSOFT, Array, compiled, run
 from onnx import helper
 from onnx_graphs import declared, graph_of, model_from
 
+pytestmark = pytest.mark.onnx
+
 F32, U8, I8 = np.float32, np.uint8, np.int8
 
 

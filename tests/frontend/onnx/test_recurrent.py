@@ -7,6 +7,8 @@ import numpy_recurrent as exact
 import pytest
 from one_node import MICROSOFT, Array, run
 
+pytestmark = pytest.mark.onnx
+
 T, B, INPUTS, H = 7, 3, 5, 20
 LENGTHS = np.array([7, 3, 5], np.int32)
 
