@@ -17,11 +17,12 @@ from lamina.dialects.cache import PagesType
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
 from lamina.passes.groups import Groups, calls_in, substitute
+from lamina.passes.kernels.block_rows import fits
 from lamina.passes.rewriting import inherit_source
 from lamina.passes.schedules.scheduled import branches
 
 MOST_SUMS = 2048
-"""Numbers that the rows of a program may have twice, of the part and of those before it: memory
+"""Numbers that the rows of a token may have twice, of the part and of those before it: memory
 that threads share has room for them beside queries and scores."""
 
 _MOST = 1 << 24
@@ -34,18 +35,22 @@ class ChooseSplitsPass(ModulePass):
     It does so in all branches, so that a row's bits are the same in each. In branches of at most
     `rows` rows, parts are programs of their own: `cache.partial_attention` is a group, and
     `cache.merge`, with what followed attention, another. Attention whose rows have too many sums to
-    keep them twice stays as it is.
+    keep them twice stays as it is. With `entry`, an entry of work has as many tokens as have about
+    so many rows of a key-value head, and room, in all attention alike: `cache.block` of `@forward`.
     """
 
     name = "choose-splits"
 
     span: int = 256
     rows: int = 16
+    entry: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse sizes that no batch has: `InputError` names the option."""
         whole_number(self.span, "choose-splits: span", 1, _MOST)
         whole_number(self.rows, "choose-splits: rows", 1, _MOST)
+        if self.entry is not None:
+            whole_number(self.entry, "choose-splits: entry", 1, _MOST)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -53,10 +58,15 @@ class ChooseSplitsPass(ModulePass):
         if function is None:
             return
         groups = Groups.of(op)
-        for group in groups.by_name.values():
-            attention = _attention(group.body.block)
-            if attention is not None:
-                _set_span(attention, self.span)
+        found = [_attention(group.body.block) for group in groups.by_name.values()]
+        attentions = [attention for attention in found if attention is not None]
+        if self.entry is not None and attentions:
+            block = IntegerAttr(min(_tokens(each, self.entry) for each in attentions), 64)
+            function.attributes["cache.block"] = block
+            for each in attentions:
+                each.block = block
+        for attention in attentions:
+            _set_span(attention, self.span)
         splitting = _Splitting(groups, self.rows)
         for block, few in branches(function.body.block, self.rows):
             for call in calls_in(block) if few else ():
@@ -68,12 +78,29 @@ def _attention(block: Block) -> cache.AttentionOp | None:
     return next((op for op in block.ops if isinstance(op, cache.AttentionOp)), None)
 
 
+def _sizes(op: cache.AttentionOp) -> tuple[int, int, int]:
+    """Return the rows of a token for a key-value head, the keys of a page, and a row's width."""
+    kind = cast("PagesType", op.k.type)
+    shared = extents(op.q.type)[1].evaluate({}) // kind.heads.value.data
+    return shared, kind.page.value.data, kind.dim.value.data
+
+
+def _tokens(op: cache.AttentionOp, entry: int) -> int:
+    """Return how many tokens have about `entry` rows: a power of two for which there is room."""
+    shared, page, width = _sizes(op)
+    if shared * width > MOST_SUMS:
+        return 1
+    count = 1
+    while 2 * count * shared <= entry and fits(2 * count * shared, page, width):
+        count *= 2
+    return count
+
+
 def _set_span(op: cache.AttentionOp, span: int) -> None:
     """Let attention be summed up in parts of about `span` positions, if its sums have room."""
-    kind = cast("PagesType", op.k.type)
-    page, heads = kind.page.value.data, kind.heads.value.data
-    shared = extents(op.q.type)[1].evaluate({}) // heads
-    if shared * op.block.value.data * kind.dim.value.data <= MOST_SUMS:
+    (shared, page, width), tokens = _sizes(op), op.block.value.data
+    room = tokens == 1 or fits(shared * tokens, page, width)
+    if shared * width <= MOST_SUMS and room:
         op.span = IntegerAttr(max(1, span // page) * page, 64)
 
 

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.gpu
 
 CASES = {
     "webgpu, 64 wide": (WebGpuTarget(), Attention(page=16)),
+    "webgpu, entries of 8 tokens": (WebGpuTarget(), Attention(page=16, block=8)),
     "cuda, 80 wide": (CudaTarget(), Attention(size=80, page=16, block=2)),
 }
 

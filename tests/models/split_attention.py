@@ -107,7 +107,7 @@ class Attention:
         return Parser(manager.context(), text).parse_module()
 
 
-CASES = {"64 wide": Attention(), "80 wide": Attention(size=80, page=16, block=2)}
+CASES = {"64 wide": Attention(block=8), "80 wide": Attention(size=80, page=16, block=2)}
 """What is looked at on each target."""
 
 
@@ -134,6 +134,14 @@ def steps_of(call: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray
     """The first sequences of a call, which have one token each, as a call of their own."""
     sizes = {"q": count, "positions": count, "query_start": count + 1, "table": count}
     return {**call, **{name: call[name][:size] for name, size in {**sizes, "work": count}.items()}}
+
+
+def token_of(call: Mapping[str, np.ndarray], sequence: int, token: int) -> dict[str, np.ndarray]:
+    """One token of a call, which is of a sequence, as a call of its own."""
+    one = slice(token, token + 1)
+    alone = {"query_start": np.int32([0, 1]), "work": np.int32([[0, 0]])}
+    own = {name: call[name][one] for name in ("q", "positions")}
+    return {**call, **alone, **own, "table": call["table"][sequence : sequence + 1]}
 
 
 def _in_tiles(keys: np.ndarray, tile: int) -> np.ndarray:

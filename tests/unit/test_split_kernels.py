@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from group_module import Body, Run, compare, module_of
 from page_batch import PAGE, Batch, attention, contents, pool
+from split_attention import Attention
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, f32
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from lamina.dialects import cache
 from lamina.dialects.tensors import tensor
+from lamina.passes.choose_splits import ChooseSplitsPass
+from lamina.plugins import manager
+from lamina.targets.signature import signature_of
 
 SPAN = 2 * PAGE
 STEPS = Batch([0, 1, 31, 64], [1, 1, 1, 1])
@@ -112,3 +116,18 @@ def test_a_part_has_whole_pages(span: int) -> None:
     op.span = IntegerAttr(span, 64)
     with pytest.raises(VerifyException, match=f"parts of {span} positions over pages of 16"):
         module.verify()
+
+
+@pytest.mark.parametrize(
+    ("attention", "tokens"),
+    [
+        (Attention(), 8),
+        (Attention(size=128, groups=1, shared=4), 4),
+        (Attention(size=256, groups=1, shared=2), 4),
+        (Attention(size=256, groups=1, shared=16), 1),
+    ],
+)
+def test_an_entry_has_as_many_tokens_as_have_room(attention, tokens):
+    module = attention.module()
+    ChooseSplitsPass(entry=24).apply(manager.context(), module)
+    assert signature_of(module).attributes["block"] == tokens

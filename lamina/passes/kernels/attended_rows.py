@@ -33,6 +33,9 @@ SUMS = 128
 VALUES = 192
 """Sums of values in registers at once, so many that the loads of weights are lost among them."""
 
+RUN = 4
+"""Neighbours of 16 bytes that are loaded at once."""
+
 WORDS = 16
 """Keys of a tile where their layout has none."""
 
@@ -74,7 +77,9 @@ class Entry:
 class AttendedRows:
     """The rows of one program: `block` tokens by the query heads that share a key-value head."""
 
-    def __init__(self, kernel: Kernel, op: cache.AttentionOp | cache.PartialAttentionOp) -> None:
+    def __init__(
+        self, kernel: Kernel, op: cache.AttentionOp | cache.PartialAttentionOp, block: int
+    ) -> None:
         """Take the sizes of an operation, and memory of the kernel's program."""
         self.op, self.tiles, self.emit = op, kernel.tiles, kernel.emit
         self.pages = cast("PagesType", op.k.type)
@@ -82,7 +87,7 @@ class AttendedRows:
         self.width = self.pages.dim.value.data
         self.heads = self.pages.heads.value.data
         self.shared = extents(op.q.type)[1].evaluate({}) // self.heads
-        self.block = op.block.value.data
+        self.block = block
         self.rows = self.block * self.shared
         self.group = max(n for n in range(1, GROUP + 1) if self.rows % n == 0)
         self.columns = self.width
@@ -90,11 +95,15 @@ class AttendedRows:
         self.abreast = self._most_keys()
         while self.columns % 32 == 0 and self.group * self.columns > VALUES:
             self.columns //= 2
+        self.all_rows = Span(self.emit.index(0), self.rows, inside=True)
+        self._take_memory()
+
+    def _take_memory(self) -> None:
+        """Take memory of the kernel's program for queries, scores and what rows have."""
         emit = self.emit
         self.queries = emit.add(tile.ScratchOp(f32, [self.rows, self.width]))
         self.weights = emit.add(tile.ScratchOp(f32, [self.rows, self.page + self.grain]))
         self.sums = self.room()
-        self.all_rows = Span(emit.index(0), self.rows, inside=True)
 
     def room(self) -> Sums:
         """Return memory for what rows have."""
@@ -188,6 +197,8 @@ class AttendedRows:
             self._all_scores(seen, self._seen(entry, after))
             tiles.each(rows, lambda row: self._raise_top(row, seen, entry.first))
             tiles.each(rows, self._weigh)
+            if self.op.span is not None:
+                self._add_in_order()
             tiles.each(rows, lambda at: self._values(at, seen), self.group)
             return []
 
@@ -260,9 +271,10 @@ class AttendedRows:
         turns = (emit.index(0), emit.plus(end, self.grain), emit.index(self.grain))
         added, _ = tiles.loop(*turns, [zero, zero], some)
         decay = tiles.load(self.weights, (one, Span(end, 1, inside=True)), shape=(1,))
-        total = tiles.load(self.sums.totals, (one,))
-        total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
-        tiles.store(total, self.sums.totals, (one,))
+        if self.op.span is None:
+            total = tiles.load(self.sums.totals, (one,))
+            total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
+            tiles.store(total, self.sums.totals, (one,))
         size = self.columns
         by = emit.broadcast(decay, [0], (1, size))
 
@@ -275,6 +287,26 @@ class AttendedRows:
             )
 
         tiles.each(self.width, decayed, size)
+
+    def _add_in_order(self) -> None:
+        """Add all rows' weights to their sums, key by key, as no layout of threads changes it."""
+        end = Span(self.emit.index(self.page), 1, inside=True)
+        decay = self.tiles.load(self.weights, (self.all_rows, end), shape=(self.rows,))
+        self.add_weights(decay)
+
+    def add_weights(self, decay: SSAValue) -> None:
+        """Let all rows' sums decay, and add the weights of a page, one after another."""
+        emit, tiles, run = self.emit, self.tiles, gcd(self.page, RUN)
+        ones = emit.full(1.0, f32, [run])
+
+        def some(at: SSAValue, sum: SSAValue) -> Sequence[SSAValue]:
+            weights = tiles.load(self.weights, (self.all_rows, Span(at, run, inside=True)))
+            return [emit.add(tile.DotOp(weights, ones, sum, [(1, 0)]))]
+
+        turns = emit.index(0), emit.index(self.page), emit.index(run)
+        (sum,) = tiles.loop(*turns, [emit.full(0.0, f32, [self.rows])], some)
+        total = tiles.load(self.sums.totals, (self.all_rows,))
+        tiles.store(emit.fma(total, decay, sum), self.sums.totals, (self.all_rows,))
 
     def _token(self, row: SSAValue, entry: Entry) -> SSAValue:
         """Return the token that a row belongs to; the last one for rows of none."""

@@ -13,17 +13,19 @@ just that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, i32
 from xdsl.ir import SSAValue
 
 from lamina.dialects import cache, nn, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
-from lamina.passes.kernels.attended_rows import AttendedRows, Entry
+from lamina.passes.kernels.attended_rows import AttendedRows, Entry, Sums
+from lamina.passes.kernels.block_rows import BlockRows
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.merge_kernel import Merging
 from lamina.passes.kernels.subscripts import Span
@@ -35,7 +37,9 @@ PIECE = 32
 def build_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
     """Build the kernel of a group whose anchor is `cache.attention`."""
     kernel = Kernel(group, name)
-    return _Whole(kernel, kernel.only(cache.AttentionOp)).build()
+    op = kernel.only(cache.AttentionOp)
+    blocked = op.span is not None and op.block.value.data > 1
+    return (_Blocks if blocked else _Whole)(kernel, op).build()
 
 
 def build_partial_attention(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -55,11 +59,15 @@ class _Program:
     """The program of an entry: it finds its tokens, and attends with them if there are any."""
 
     def __init__(
-        self, kernel: Kernel, op: cache.AttentionOp | cache.PartialAttentionOp, span: int
+        self,
+        kernel: Kernel,
+        op: cache.AttentionOp | cache.PartialAttentionOp,
+        span: int,
+        rows: AttendedRows,
     ) -> None:
         self.kernel, self.batch = kernel, op
         self.tiles, self.emit = kernel.tiles, kernel.emit
-        self.rows = AttendedRows(kernel, op)
+        self.rows = rows
         self.per_part = span // self.rows.page
 
     def begin(self, attend: Callable[[Entry], None]) -> tuple[Dim, Dim]:
@@ -94,8 +102,15 @@ class _Whole(_Program):
     def __init__(self, kernel: Kernel, op: cache.AttentionOp) -> None:
         self.op = op
         span = 0 if op.span is None else op.span.value.data
-        super().__init__(kernel, op, span)
-        self.sums = self.rows.room() if span else self.rows.sums
+        super().__init__(kernel, op, span, self._rows(kernel, op))
+        self.sums = self._kept(span)
+
+    def _rows(self, kernel: Kernel, op: cache.AttentionOp) -> AttendedRows:
+        return AttendedRows(kernel, op, op.block.value.data)
+
+    def _kept(self, span: int) -> Sums:
+        """Return memory for what all parts of rows give."""
+        return self.rows.room() if span else self.rows.sums
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
@@ -118,18 +133,7 @@ class _Whole(_Program):
         rows.clear(rows.sums)
         rows.look(entry, low, self.up_to(low, entry))
         count = self.emit.times(entry.count, rows.shared)
-        self.tiles.each(count, lambda row: self._merge_row(entry, low, row))
-
-    def _merge_row(self, entry: Entry, low: SSAValue, row: SSAValue) -> None:
-        """Merge a part of a row, if that may see any of it."""
-        emit, rows = self.emit, self.rows
-        if rows.block == 1:
-            self._merge(row)
-            return
-        token = emit.add(arith.AddiOp(entry.first, emit.over(row, rows.shared)))
-        position = rows.number(self.op.positions, token)
-        begin = emit.times(low, rows.page)
-        emit.when(emit.less(begin, emit.plus(position, 1)), lambda: self._merge(row))
+        self.tiles.each(count, self._merge)
 
     def _merge(self, row: SSAValue) -> None:
         emit, tiles, kept, part = self.emit, self.tiles, self.sums, self.rows.sums
@@ -182,18 +186,81 @@ class _Whole(_Program):
         return emit.binary(arith.DivfOp, summed, emit.broadcast(total, [0], shape))
 
 
+class _Blocks(_Whole):
+    """Attention of several tokens in one program, which reads each page once for all of them."""
+
+    def _rows(self, kernel: Kernel, op: cache.AttentionOp) -> BlockRows:
+        self.blocks = BlockRows(kernel, op, op.block.value.data)
+        return self.blocks
+
+    def _kept(self, span: int) -> Sums:
+        return self.blocks.kept
+
+    def _attend(self, entry: Entry) -> None:
+        """Look at a part of the pages after another; what they give stays in registers."""
+        rows = self.blocks
+        rows.ask(entry)
+        rows.clear(rows.kept)
+
+        def part(low: SSAValue, values: SSAValue) -> Sequence[SSAValue]:
+            return [rows.add_part(entry, low, self.up_to(low, entry), values)]
+
+        turns = self.emit.index(0), self.pages(entry), self.emit.index(self.per_part)
+        rows.finish(*self.tiles.loop(*turns, [rows.no_values()], part))
+        self._finish(entry)
+
+
 class _Parts(_Program):
-    """A part of the positions in each program."""
+    """A part of the positions of a token in each program."""
 
     def __init__(self, kernel: Kernel, op: cache.PartialAttentionOp) -> None:
-        super().__init__(kernel, op, op.span.value.data)
+        super().__init__(kernel, op, op.span.value.data, AttendedRows(kernel, op, 1))
         self.op = op
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
         part = self.kernel.program(2)
         self.part, self.low = part, self.emit.times(part, self.per_part)
-        return self.kernel.finish([*self.begin(self._attend), extents(self.op.y.type)[2]])
+        one = self.op.block.value.data == 1
+        begun = self.begin(self._attend) if one else self._begin_token()
+        return self.kernel.finish([*begun, extents(self.op.y.type)[2]])
+
+    def _begin_token(self) -> tuple[Dim, Dim]:
+        """Emit the program of a token, where entries of work have several: return its extents."""
+        emit, op, rows = self.emit, self.batch, self.rows
+        token, head = self.kernel.program(0), self.kernel.program(1)
+        tokens = extents(op.q.type)[0]
+        sequence = rows.clamped(self._sequence(token), extents(op.table.type)[0])
+        high = rows.number(op.query_start, emit.plus(sequence, 1))
+        high = emit.add(arith.MinSIOp(high, emit.extent(tokens)))
+        some = emit.less(token, high)
+        emit.when(some, lambda: self._attend(rows.entry(sequence, head, token, high)))
+        return tokens, Dim.of(rows.heads)
+
+    def _sequence(self, token: SSAValue) -> SSAValue:
+        """Return which sequence a token belongs to: the last one that begins before or at it."""
+        emit, size = self.emit, self.op.rows.value.data
+        count = emit.extent(extents(self.batch.table.type)[0])
+        starts, zero = self.tiles.memrefs[self.batch.query_start], emit.full(0, i32, [size])
+
+        def some(at: SSAValue, found: SSAValue) -> Sequence[SSAValue]:
+            begun = self.tiles.load(starts, (Span(at, size, limit=count),))
+            held = emit.binary(
+                arith.AddiOp, emit.add(tile.IotaOp(i32, size)), splat(emit.cast(at, i32))
+            )
+            known = emit.add(tile.CompareOp("lt", held, splat(emit.cast(count, i32))))
+            before = emit.add(tile.CompareOp("le", begun, splat(emit.cast(token, i32))))
+            both = emit.binary(arith.AndIOp, known, before)
+            ones = emit.add(tile.SelectOp(both, emit.full(1, i32, [size]), zero))
+            more = emit.cast(emit.reduce(ones, "add", [0]), IndexType())
+            return [emit.add(arith.AddiOp(found, more))]
+
+        def splat(x: SSAValue) -> SSAValue:
+            return emit.add(tile.SplatOp(x, [size]))
+
+        turns = emit.index(0), count, emit.index(size)
+        (found,) = self.tiles.loop(*turns, [emit.index(0)], some)
+        return emit.add(arith.SubiOp(found, emit.index(1)))
 
     def _attend(self, entry: Entry) -> None:
         """Look at the pages of the program's part, if any token sees one of them."""

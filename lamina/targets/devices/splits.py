@@ -16,7 +16,11 @@ SPAN: Final = 256
 """Positions that a program of attention goes over: so few that 8 sequences of 4,096 are some
 hundreds of programs for each key-value head, and so many that merging them is no work beside."""
 
+ENTRY: Final = 24
+"""Rows of an entry of a prompt's attention, at most: 64 threads then have 24 sums each, of scores
+as of values 64 wide."""
+
 
 def split_passes() -> tuple[ModulePass, ...]:
     """Return the passes that give few rows of attention a branch, and split it there."""
-    return ChooseVariantsPass((1,), (FEW_ROWS,)), ChooseSplitsPass(SPAN, FEW_ROWS)
+    return ChooseVariantsPass((1,), (FEW_ROWS,)), ChooseSplitsPass(SPAN, FEW_ROWS, ENTRY)
