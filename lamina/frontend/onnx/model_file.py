@@ -57,6 +57,7 @@ def read_onnx(path: Path) -> OnnxFile:
         path.parent,
         sha256(data).digest(),
         path.resolve().parent,
+        mapped,
     )
 
 
@@ -66,17 +67,18 @@ def open_onnx(
     folder: Path | None = None,
     stamp: bytes = b"",
     linked: Path | None = None,
+    source: MappedFile | None = None,
 ) -> OnnxFile:
     """Return a parsed model, checked; external data may lie in `folder`.
 
     Links in it may lead into `linked`. `stamp` tells it from every other; by default it is a digest
-    of the whole model.
+    of the whole model. `source` is the file that it was parsed from.
     """
     check_texts(proto, where)
     opsets = _opsets(proto, where)
     stamp = stamp or sha256(proto.SerializeToString(deterministic=True)).digest()
     check_model(proto, where)
-    collected = _Collected(TensorReader(where, folder, linked))
+    collected = _Collected(TensorReader(where, folder, linked), source)
     collected.graph(proto.graph, "")
     for function in proto.functions:
         collected.nodes(function.node, function_path(function.domain, function.name))
@@ -135,6 +137,7 @@ class _Collected:
     """All tensors of a model, by the path of their graph and their name."""
 
     reader: TensorReader
+    source: MappedFile | None
     weights: list[Weight] = field(default_factory=list[Weight])
     constants: dict[str, Known | Stored] = field(default_factory=dict[str, Known | Stored])
 
@@ -165,7 +168,7 @@ class _Collected:
         array = stored_form(array)
         array.flags.writeable = False
         dtype = kind.stored or kind_of_array(array).stored
-        self.weights.append(Weight(own, dtype, array.shape, array, source))
+        self.weights.append(Weight(own, dtype, array.shape, array, source or self.source))
         if array.size <= MOST_READ:
             return Known(array if kind.stored else loaded_form(array, kind), kind, own)
         return Stored(own, array.shape, kind)

@@ -187,3 +187,31 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
     made = lamina.compile(model_of(open_onnx(model_from(graph))), "cpu")
     each = np.concatenate([made(x[i : i + 1])["y"] for i in range(5)])
     np.testing.assert_array_equal(made(x)["y"], each)
+
+
+def product_file(path: Path, w: np.ndarray) -> Path:
+    graph = graph_of([of("MatMul", "x w", "y")], [declared("x", shape=["B", 64])], ["y"], {"w": w})
+    path.write_bytes(model_from(graph).SerializeToString())
+    return path
+
+
+def test_packed_weights_of_a_file_are_kept_and_made_once(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    x, w = numbers(2, 64), numbers(64, 48, seed=1)
+    path = product_file(tmp_path / "product.onnx", w)
+    (y,) = lamina.compile(lamina.read(path), "cpu")(x).values()
+    (image,) = (tmp_path / "cache" / "packed").glob("*.image")
+    made = image.stat().st_mtime_ns
+    (again,) = lamina.compile(lamina.read(path, defer=True), "cpu")(x).values()
+    assert image.stat().st_mtime_ns == made
+    np.testing.assert_array_equal(y, again)
+    np.testing.assert_allclose(y, x @ w, rtol=1e-4, atol=1e-5)
+
+
+def test_packed_weights_of_a_file_that_changed_are_made_anew(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LAMINA_CACHE", str(tmp_path / "cache"))
+    x, w = numbers(2, 64), numbers(64, 48, seed=1)
+    for factor in (1, 2):
+        path = product_file(tmp_path / "product.onnx", w * F(factor))
+        (y,) = lamina.compile(lamina.read(path, defer=True), "cpu")(x).values()
+        np.testing.assert_allclose(y, x @ w * factor, rtol=1e-4, atol=1e-5)
