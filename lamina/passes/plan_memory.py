@@ -32,7 +32,7 @@ from lamina.passes.live_ranges import LiveRanges, bits, live_ranges, positions_t
 _NOMINAL: Final = 64
 """The value of every symbol where sizes that cannot be compared for all values are compared."""
 
-_MANY: Final = 200
+_MANY: Final = 1000
 """How many buffers are too many to place them largest first, each beside all that it may meet."""
 
 _MOST_TOPS: Final = 3
