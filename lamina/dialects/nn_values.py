@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -56,8 +57,7 @@ class BindOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Check that there is an integer for each symbol."""
-        kind = self.x.type
-        assert isinstance(kind, TensorType)
+        kind = cast("TensorType[Any]", self.x.type)
         require(isinstance(kind.get_element_type(), IntegerType), f"bind of {kind}")
         count = product(extents(kind))
         require(count == len(self.symbols), f"bind of {kind} to {len(self.symbols)} symbols")

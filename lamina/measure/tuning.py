@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from statistics import median
 from time import monotonic
@@ -25,7 +25,6 @@ from lamina.passes.schedules.neighbours import AXES, neighbours
 from lamina.passes.schedules.scheduled import Scheduled
 from lamina.progress import report
 from lamina.targets.base import Executable
-from lamina.targets.devices.executable import DeviceExecutable
 from lamina.targets.timeline import check_traced
 
 GAIN: Final = 0.03
@@ -72,8 +71,14 @@ class Tuning:
     def __init__(self, bench: Workbench, pattern: str = "*") -> None:
         """Find the classes whose text, or a kernel's name of them, fits `pattern`.
 
-        `InputError` if there is none.
+        `InputError` if there is none, `UnsupportedError` for a target that takes none that were
+        measured.
         """
+        if "tuned" not in {each.name for each in fields(bench.target)}:
+            raise UnsupportedError(
+                f"{bench.target.name} takes its schedules from its cost model alone: only those of "
+                "cpu are found by measuring"
+            )
         self._bench = bench
         self._groups: defaultdict[str, list[Scheduled]] = defaultdict(list)
         for each in bench.scheduled():
@@ -152,11 +157,6 @@ class _Search:
         self.cut_short = False
         build = bench.build()
         check_traced(build.executable)
-        if isinstance(build.executable, DeviceExecutable):
-            raise UnsupportedError(
-                f"{bench.target.name} takes its schedules from its cost model alone: only those of "
-                "cpu are found by measuring"
-            )
         self._default = ClassClock(build, subject(build.executable))
         self._total = sum(map(self._length, range(len(AXES))))
 

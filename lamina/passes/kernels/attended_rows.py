@@ -33,6 +33,9 @@ SUMS = 128
 VALUES = 192
 """Sums of values in registers at once, so many that the loads of weights are lost among them."""
 
+STEP = 16
+"""Columns of a row that a thread by itself scales, clears or lets decay at once."""
+
 RUN = 4
 """Neighbours of 16 bytes that are loaded at once."""
 
@@ -95,6 +98,8 @@ class AttendedRows:
         self.abreast = self._most_keys()
         while self.columns % 32 == 0 and self.group * self.columns > VALUES:
             self.columns //= 2
+        # Where threads share a row it is handled as one; a thread by itself goes on in short steps.
+        self.step = self.columns if op.span is not None else gcd(self.width, STEP)
         self.all_rows = Span(self.emit.index(0), self.rows, inside=True)
         self._take_memory()
 
@@ -149,11 +154,11 @@ class AttendedRows:
         return emit.add(arith.MaxSIOp(below, emit.index(0)))
 
     def ask(self, entry: Entry) -> None:
-        """Scale the queries of an entry's rows."""
+        """Scale the queries of an entry's rows; where no span divides pages, clear values too."""
         emit, tiles = self.emit, self.tiles
-        size = self.columns
+        size = self.step
         shape = (1, size)
-        scale = emit.full(self.op.scale.value.data, f32, shape)
+        scale, zero = (emit.full(n, f32, shape) for n in (self.op.scale.value.data, 0.0))
 
         def row(r: SSAValue) -> None:
             one = Span(r, 1, inside=True)
@@ -165,6 +170,8 @@ class AttendedRows:
                 q = tiles.tile_of(self.op.q, (token, Span(own, 1, inside=True), columns))
                 scaled = emit.binary(arith.MulfOp, emit.reshape(q, shape), scale)
                 tiles.store(scaled, self.queries, (one, columns))
+                if self.op.span is None:
+                    tiles.store(zero, self.sums.values, (one, columns))
 
             tiles.each(self.width, part, size)
 
@@ -175,6 +182,9 @@ class AttendedRows:
         emit, tiles = self.emit, self.tiles
         tiles.store(emit.full(LOWEST, f32, [self.rows]), sums.tops, (self.all_rows,))
         tiles.store(emit.full(0.0, f32, [self.rows]), sums.totals, (self.all_rows,))
+        if self.op.span is None:
+            # Done while the queries are scaled.
+            return
         zero = emit.full(0.0, f32, (self.group, self.columns))
 
         def some(at: SSAValue) -> None:
@@ -275,7 +285,7 @@ class AttendedRows:
             total = tiles.load(self.sums.totals, (one,))
             total = emit.fma(total, decay, emit.reduce(added, "add", [1]))
             tiles.store(total, self.sums.totals, (one,))
-        size = self.columns
+        size = self.step
         by = emit.broadcast(decay, [0], (1, size))
 
         def decayed(first: SSAValue) -> None:

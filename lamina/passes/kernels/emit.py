@@ -85,7 +85,8 @@ class Emit:
         """Return a scalar constant of a float or integer type."""
         kind = signless(kind)
         if isinstance(kind, IntegerType):
-            number = IntegerAttr(_wrapped(value, kind), cast("IntegerType[Any]", kind))
+            whole = cast("IntegerType[Any]", kind)
+            number = IntegerAttr(_wrapped(value, whole), whole)
             return self._constant(number, f"{kind} {value}")
         if isinstance(kind, IndexType):
             return self.index(int(value))
@@ -99,7 +100,8 @@ class Emit:
         if not shape or isinstance(kind, IndexType) or apart:
             scalar = self.scalar(value, kind)
             return self._splat(scalar, shape) if shape else scalar
-        item = _wrapped(value, kind) if isinstance(kind, IntegerType) else float(value)
+        whole = isinstance(kind, IntegerType)
+        item = _wrapped(value, cast("IntegerType[Any]", kind)) if whole else float(value)
         type: Any = VectorType(cast("Any", kind), list(shape))
         dense = DenseIntOrFPElementsAttr.from_list(type, [item])
         return self._constant(dense, f"{kind} {value!r} {tuple(shape)}")

@@ -101,7 +101,7 @@ def _read(arg: SSAValue) -> Count:
         return None if needed is None else whole
     size, numbers = whole.constant, _elements(arg).constant
     if size is not None and numbers is not None:
-        return size if numbers == 0 else (needed * size // numbers).minimum(size)
+        return whole if numbers == 0 else (needed * size // numbers).minimum(size)
     return needed * element_bytes(_tensor(arg.type).get_element_type())
 
 
