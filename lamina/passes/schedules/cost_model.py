@@ -142,7 +142,10 @@ class CostModel:
         threads, units = self.machine.threads, self.machine.matrix > 0 or not linear.integer
         if threads > 1 and units and linear.depth and linear.depth % BLOCK == 0:
             sizes = linear.depth, linear.counts, linear.products
-            return shared_linear(*sizes, self.rows, threads, sums=linear.sums, pages=linear.pages)
+            # A thread has no registers for the floats of several products beside rows of its own.
+            many = not linear.blocks and linear.products > 1 and self.rows != 1
+            rows = None if many else self.rows
+            return shared_linear(*sizes, rows, threads, sums=linear.sums, pages=linear.pages)
         if linear.few:
             return self._few(linear)
         return self._blocks(linear) if linear.blocks else self._floats(linear)
