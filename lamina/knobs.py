@@ -37,13 +37,16 @@ HUGE_PAGES: Final = Knob(
     "mapped, and shared by processes; auto: weights in the cache folder are read where they take "
     "no more than a quarter of the memory and the system has huge pages, all else is mapped",
 )
+ONNX_TARGET: Final = Knob(
+    "LAMINA_ONNX_TARGET", "cpu", "the target that `lamina.onnx_backend` compiles for"
+)
 PLUGINS: Final = Knob(
     "LAMINA_PLUGINS", "on", "off: installed plugins are not loaded, only what is in the box"
 )
 
 _PINS: Final = ("OPENBLAS_", "GOTO_", "ONEDNN_", "DNNL_", "MKL_", "ATEN_", "OMP_", "GOMP_", "KMP_")
 
-KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, PLUGINS)
+KNOBS: Final = (CACHE, DISK_CACHE, HUGE_PAGES, ONNX_TARGET, PLUGINS)
 """Every knob; `docs/knobs.md` is their table."""
 
 
@@ -55,6 +58,11 @@ def given(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def unpinned(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment without what pins the kernels or threads of other libraries."""
     return {name: value for name, value in environ.items() if not name.startswith(_PINS)}
+
+
+def onnx_target(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the spec of the target that ONNX's conformance runs compile for."""
+    return environ.get(ONNX_TARGET.name, ONNX_TARGET.default)
 
 
 def plugins_enabled(environ: Mapping[str, str] = os.environ) -> bool:

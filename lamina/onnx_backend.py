@@ -10,7 +10,6 @@ counts when the process ends.
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import warnings
 from collections import Counter
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from lamina import knobs
 from lamina.compiler import compile as compile_model
 from lamina.errors import LaminaError
 from lamina.frontend.onnx.frontend import model_of
@@ -76,7 +76,7 @@ class LaminaBackend(Backend):
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> LaminaRep:
         """Compile a model. Raises `FormatError` or `UnsupportedError` naming a node."""
-        target = os.environ.get("LAMINA_ONNX_TARGET", "cpu")
+        target = knobs.onnx_target()
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import checkpoints
+import ml_dtypes
 import numpy as np
 import pytest
 from checkpoints import CHECKPOINTS, DECODERS, HIDDEN, LAYERS, VOCAB, Checkpoint
@@ -135,10 +136,10 @@ def test_a_tensor_of_another_shape_is_named(tmp_path: Path) -> None:
         lamina.read(folder)
 
 
-def test_a_tensor_that_is_no_float_is_refused(tmp_path: Path) -> None:
-    wrong = {"model.norm.weight": np.zeros(HIDDEN, np.int8)}
+def test_a_tensor_of_floats_of_8_bits_is_refused(tmp_path: Path) -> None:
+    wrong = {"model.norm.weight": np.zeros(HIDDEN, ml_dtypes.float8_e5m2)}
     folder = saved(tmp_path, lambda arrays: arrays.update(wrong))
-    with pytest.raises(UnsupportedError, match=r"'model.norm.weight': type i8 .* f32, f16, bf16"):
+    with pytest.raises(UnsupportedError, match=r"'model.norm.weight': type f8_e5m2 .* f32, f16"):
         lamina.read(folder)
 
 

@@ -5,7 +5,9 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, ValueInfoProto, helper
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,6 +24,10 @@ def folder(bytewise_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     path = tmp_path_factory.mktemp("tour")
     (path / "examples").symlink_to(ROOT / "examples")
     (path / "smollm2").symlink_to(bytewise_llama)
+    rows = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([node], "graph", [rows], [ValueInfoProto(name="y")])
+    onnx.save(helper.make_model(graph), path / "model.onnx")
     return path
 
 

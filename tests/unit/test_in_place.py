@@ -141,5 +141,6 @@ def run(
     for n, kind in enumerate(results, len(arrays)):
         shape = [dim.evaluate({"T": rows}) for dim in extents(kind)]
         memrefs.append(memrefs[same[n]] if n in same else np.zeros(shape, dtype_of(kind)))
-    run_kernel(kernel, memrefs, {"n0": rows}, seed=rows)
+    symbols = {name.data: rows for name in kernel.symbols if name.data != tile.WORKERS}
+    run_kernel(kernel, memrefs, symbols, seed=rows)
     return memrefs[len(arrays) :]
