@@ -7,6 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 PROMPT ?= The capital of France is
 
 EXAMPLES := c_target softcap
+GPU_HALF := tests/conformance tests/cuda tests/kernels
 PARSERS := gguf safetensors folder tokenizer onnx template stage compiled artifact
 SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
@@ -28,8 +29,10 @@ test: $(VENV)/.installed-dev ## Install, and run the whole test suite
 	@$(BIN)/python -m pytest
 
 test-gpu: $(VENV)/.installed-dev ## Run the long checks of GPU targets, which need no GPU
-	@echo "== GPU tests (pytest -m gpu)"
-	@$(BIN)/python -m pytest -m gpu
+	@echo "== GPU tests (pytest -m gpu), half of them beside the other half"
+	@$(BIN)/python -m pytest -m gpu $(GPU_HALF) > $(VENV)/gpu-half.log 2>&1 & half=$$!; \
+	$(BIN)/python -m pytest -m gpu $(GPU_HALF:%=--ignore=%); other=$$?; \
+	wait $$half; half=$$?; cat $(VENV)/gpu-half.log; [ $$half -eq 0 ] && [ $$other -eq 0 ]
 
 test-onnx: $(VENV)/.installed-dev ## Run the checks of ONNX operators, and the conformance tests of the package onnx
 	@echo "== ONNX tests (pytest -m onnx)"
