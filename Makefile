@@ -8,6 +8,15 @@ PROMPT ?= The capital of France is
 
 EXAMPLES := c_target softcap
 GPU_HALF := tests/conformance tests/cuda tests/kernels
+TEST_HALF := $(GPU_HALF) tests/cpu tests/examples tests/frontend tests/ir
+
+# Run tests chosen by $(1) in two processes: those in the folders $(2), and all others.
+define in_halves
+@$(BIN)/python -m pytest $(1) $(2) > $(VENV)/half.log 2>&1 & half=$$!; \
+$(BIN)/python -m pytest $(1) $(addprefix --ignore=,$(2)); other=$$?; \
+wait $$half; half=$$?; cat $(VENV)/half.log; [ $$half -eq 0 ] && [ $$other -eq 0 ]
+endef
+
 PARSERS := gguf safetensors folder tokenizer onnx template stage compiled artifact
 SECONDS_EACH ?= 120
 CODE := lamina tests examples bench docs
@@ -25,14 +34,12 @@ demo: $(VENV)/.installed ## Install, fetch a 98 MB model, compile it, and let it
 	@$(BIN)/lamina generate smollm2 -p '$(PROMPT)' -n 48 --echo
 
 test: $(VENV)/.installed-dev ## Install, and run the whole test suite
-	@echo "== Tests (pytest)"
-	@$(BIN)/python -m pytest
+	@echo "== Tests (pytest), half of them beside the other half, which is shown last"
+	$(call in_halves,-m "not gpu and not onnx",$(TEST_HALF))
 
 test-gpu: $(VENV)/.installed-dev ## Run the long checks of GPU targets, which need no GPU
-	@echo "== GPU tests (pytest -m gpu), half of them beside the other half"
-	@$(BIN)/python -m pytest -m gpu $(GPU_HALF) > $(VENV)/gpu-half.log 2>&1 & half=$$!; \
-	$(BIN)/python -m pytest -m gpu $(GPU_HALF:%=--ignore=%); other=$$?; \
-	wait $$half; half=$$?; cat $(VENV)/gpu-half.log; [ $$half -eq 0 ] && [ $$other -eq 0 ]
+	@echo "== GPU tests (pytest -m gpu), half of them beside the other half, which is shown last"
+	$(call in_halves,-m gpu,$(GPU_HALF))
 
 test-onnx: $(VENV)/.installed-dev ## Run the checks of ONNX operators, and the conformance tests of the package onnx
 	@echo "== ONNX tests (pytest -m onnx)"
