@@ -29,8 +29,8 @@ def linked(ptx: str, arch: str) -> Cubin:
     return found
 
 
-def instructions(cubin: Cubin, folder: Path) -> Counter[str]:
-    """Count the instructions of machine code, as nvdisasm lists them."""
+def listing(cubin: Cubin, folder: Path) -> str:
+    """Return machine code as nvdisasm lists it."""
     try:
         listed = files("nvidia-cuda-nvdisasm") or ()
         own = next((str(each.locate()) for each in listed if each.name == "nvdisasm"), None)
@@ -39,5 +39,9 @@ def instructions(cubin: Cubin, folder: Path) -> Counter[str]:
     tool = own or shutil.which("nvdisasm") or missing("nvidia-cuda-nvdisasm")
     path = folder / "kernels.cubin"
     path.write_bytes(cubin.code)
-    found = subprocess.run([tool, path], capture_output=True, text=True, check=True)
-    return Counter(_INSTRUCTION.findall(found.stdout))
+    return subprocess.run([tool, path], capture_output=True, text=True, check=True).stdout
+
+
+def instructions(cubin: Cubin, folder: Path) -> Counter[str]:
+    """Count the instructions of machine code."""
+    return Counter(_INSTRUCTION.findall(listing(cubin, folder)))

@@ -1,21 +1,18 @@
 """Every kernel becomes machine code of every architecture, with what it should have, and no more."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 import pytest
 from intrinsics import SAMPLES, SAMPLES_ALONE
 from kernel_sources import UNITS, codes_of, kernels_of, product, ragged_product, tile_product
+from machine_code import linked, listing
 
 from lamina.targets.cuda.architectures import ARCHITECTURES
 from lamina.targets.cuda.compiled_kernels import STATIC_SHARED
-from lamina.targets.cuda.cubins import Cubin, link
 from lamina.targets.cuda.ptx import ALONE, INTRINSICS, to_ptx
 
 pytestmark = pytest.mark.gpu
@@ -34,38 +31,11 @@ WIDE_LOADS = {"bf16": WIDE, "f16": WIDE, "i8": ("LDG.E.64", *WIDE)}
 """How what units multiply is fetched: 8 elements at once at least."""
 
 
-def missing(package: str) -> None:
-    """Skip without a package, or fail where `.ci/run` should bring it."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{package} is not installed", pytrace=False)
-    pytest.skip(f"{package} is not installed")
-
-
-def linked(ptx: str, arch: str) -> Cubin:
-    found = link(ptx.encode(), arch)
-    if found is None:
-        missing("nvidia-nvjitlink or cuda-python")
-    return found
-
-
 @pytest.fixture(scope="module")
 def sass(tmp_path_factory: pytest.TempPathFactory):
     """Return the instructions of machine code, as nvdisasm lists them."""
-    try:
-        listed = files("nvidia-cuda-nvdisasm") or ()
-        own = next((str(each.locate()) for each in listed if each.name == "nvdisasm"), None)
-    except PackageNotFoundError:
-        own = None
-    tool = own or shutil.which("nvdisasm") or missing("nvidia-cuda-nvdisasm")
     folder = tmp_path_factory.mktemp("sass")
-
-    def listing(cubin: Cubin) -> str:
-        path: Path = folder / "kernels.cubin"
-        path.write_bytes(cubin.code)
-        found = subprocess.run([tool, path], capture_output=True, text=True, check=True)
-        return found.stdout
-
-    return listing
+    return lambda cubin: listing(cubin, folder)
 
 
 @cache
