@@ -8,7 +8,7 @@ compare, hash and live in the IR as strings. No XDSL import: runtimes evaluate e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -199,7 +199,7 @@ def parse_dim(text: str) -> Dim:
     return value
 
 
-def product(dims: tuple[Dim, ...]) -> Dim:
+def product(dims: Iterable[Dim]) -> Dim:
     """Return the product of extents; of none, 1."""
     total = _constant(1)
     for dim in dims:

@@ -56,7 +56,7 @@ class _Windowed(IRDLOperation):
 
     def _verify_result(self, y: Attribute, positions: Sequence[Dim], channels: Dim) -> None:
         """Check the extents of a result, whose positions may be one dimension."""
-        rows = (product(tuple(positions)), channels)
+        rows = (product(positions), channels)
         require(extents(y) in ((*positions, channels), rows), f"result is {y}")
 
     def _verify_windows(self, rank: int, *others: tuple[int, ...]) -> None:

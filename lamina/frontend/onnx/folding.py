@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.dialects.bounds import proves_at_most
-from lamina.dialects.dims import Dim
+from lamina.dialects.dims import Dim, product
 from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx.kinds import BOOL, INT64, KINDS, Kind, kind_of_array
 from lamina.frontend.onnx.node import NeedsValueError, Node
@@ -77,8 +77,7 @@ def _shape(node: Node) -> Known:
 
 
 def _size(node: Node) -> Known:
-    total = reduce(operator.mul, node.value(0).shape, Dim.of(1))
-    return known_integers(np.array(total, np.object_), INT64)
+    return known_integers(np.array(product(node.value(0).shape), np.object_), INT64)
 
 
 # Integers as Python's, or as extents

@@ -66,7 +66,7 @@ class _Builder:
             places = kernel.unravel(i, self.depths) if self.depths else []
             return [self._step(*self._operands(result, [*map(_alone, places)]), acc)]
 
-        start, count = emit.full(0, self.element, [self.width]), product(tuple(self.depths))
+        start, count = emit.full(0, self.element, [self.width]), product(self.depths)
         (acc,) = self.tiles.loop(emit.index(0), emit.extent(count), emit.index(1), [start], step)
         self.tiles.fix(self.op.y, acc)
         kernel.store(result[:-1], columns)
@@ -88,7 +88,7 @@ class _Builder:
 
             return over_row(self.tiles, self.depth, self.width, part, [acc])
 
-        count = product(tuple(self.outer))
+        count = product(self.outer)
         (acc,) = self.tiles.loop(emit.index(0), emit.extent(count), emit.index(1), [start], outer)
         self.tiles.fix(self.op.y, emit.broadcast(emit.reduce(acc, "add", [0]), [], [1]))
         one = Span(emit.index(0), 1, inside=True)

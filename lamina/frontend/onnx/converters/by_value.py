@@ -11,13 +11,19 @@ from typing import Any, Final
 import numpy as np
 
 from lamina.dialects import nn
-from lamina.dialects.dims import Dim
-from lamina.frontend.onnx.converters.reductions import SUMS
-from lamina.frontend.onnx.converters.shapes import product
+from lamina.dialects.dims import Dim, product
+from lamina.frontend.onnx.converters.reductions import SUMS, first_of
+from lamina.frontend.onnx.converters.shapes import (
+    filled,
+    on_at_one,
+    one_side,
+    parts_of,
+    repeated,
+    within,
+)
 from lamina.frontend.onnx.kinds import FLOAT, INT64, Kind
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import Converter
-from lamina.frontend.onnx.tensors import TensorReader
 from lamina.frontend.onnx.values import Tensor
 
 BY_VALUE: Final[dict[str, Converter]] = {}
@@ -157,9 +163,7 @@ def tile(node: Node) -> Tensor:
     x = node.x()
     names = node.symbols(len(x.shape))
     node.bind(_integers(node, 1), names)
-    wide = [n for pair in zip(names, x.shape, strict=True) for n in pair]
-    spread = node.along(x, range(1, 2 * len(x.shape), 2), wide)
-    return node.reshape(spread, [r * e for r, e in zip(names, x.shape, strict=True)])
+    return repeated(node, x, names)
 
 
 @_takes("ConstantOfShape")
@@ -168,12 +172,7 @@ def constant_of_shape(node: Node) -> Tensor:
     shape = _integers(node, 0)
     names = node.symbols(_count(shape, node))
     node.bind(shape, names)
-    if not node.given("value"):
-        return node.full(0.0, FLOAT, names)
-    proto = node.attribute("value").t
-    reader = TensorReader(node.where, None)
-    array, _ = reader.array(proto, "value")
-    return node.full(array.ravel()[0], reader.kind(proto.data_type, "value"), names)
+    return filled(node, names)
 
 
 @_takes("Range")
@@ -252,11 +251,7 @@ def split(node: Node) -> list[Tensor]:
     for n in names:
         total = total + n
     node.bind(sizes, names, [(total, x.shape[axis])])
-    parts, start = list[Tensor](), Dim.of(0)
-    for n in names:
-        parts.append(node.part(x, axis, start, n))
-        start = start + n
-    return parts
+    return parts_of(node, x, axis, names)
 
 
 @_takes("Pad")
@@ -288,63 +283,37 @@ def _around(
     node: Node, x: Tensor, d: int, places: Tensor, size: Tensor, mode: str, value: Tensor
 ) -> Tensor:
     """Return elements of one dimension at places, some of which are outside of it."""
-    zero, last = node.like(0, places), node.scaled(nn.SubOp, size, 1)
-    if mode in ("constant", "edge"):
-        cut = node.binary(nn.MaxOp, node.binary(nn.MinOp, places, last), zero)
-    else:
-        double = node.scaled(nn.MaxOp, node.scaled(nn.MulOp, last, 2), 1)
-        period = size if mode == "wrap" else double
-        rest = node.binary(nn.ModOp, places, period)
-        below = node.compare("lt", rest, zero)
-        rest = node.select(below, node.binary(nn.AddOp, rest, period), rest)
-        back = node.binary(nn.SubOp, period, rest)
-        cut = rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
+    last = node.scaled(nn.SubOp, size, 1)
+    cut = within(node, places, size, last, "edge" if mode == "constant" else mode)
     y = node.add(nn.GatherOp(x.value, cut.value, d), x.kind)
     if mode != "constant":
         return y
-    inside = node.binary(
-        nn.AndOp, node.compare("ge", places, zero), node.compare("le", places, last)
-    )
+    first = node.compare("ge", places, node.like(0, places))
+    inside = node.binary(nn.AndOp, first, node.compare("le", places, last))
     return node.select(node.along(inside, [d], y.shape), y, value)
 
 
 @_takes("TopK")
 def top_k(node: Node) -> list[Tensor]:
     """The k largest or smallest elements along an axis, k being an input."""
-    x = node.x()
-    axis = node.axis(node.get_int("axis", -1), len(x.shape))
     (k,) = names = node.symbols(1)
     node.bind(_integers(node, 1), names)
-    op = nn.SortOp(x.value, axis, k, descending=bool(node.get_int("largest", 1)))
-    values = node.add(op, x.kind)
-    return [values, node.cast(node.second(op), INT64)]
+    return first_of(node, k)
 
 
 @_takes("OneHot")
 def one_hot(node: Node) -> Tensor:
     """A dimension that is on at one index and off elsewhere, as long as an input says."""
-    indices, values = node.x(0), node.x(2)
     (depth,) = names = node.symbols(1)
     node.bind(_integers(node, 1), names)
-    rank = len(indices.shape) + 1
-    axis = node.axis(node.get_int("axis", -1), rank)
-    whole = node.from_start(node.cast(indices, INT64), depth)
-    shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
-    spread = node.along(whole, [d for d in range(rank) if d != axis], shape)
-    on = node.compare("eq", spread, node.iota(axis, shape))
-    off, high = (node.broadcast_to(node.part(values, 0, i, 1), shape) for i in (0, 1))
-    return node.select(on, high, off)
+    return on_at_one(node, depth)
 
 
 @_takes("Trilu")
 def triangle(node: Node) -> Tensor:
     """The part of matrices on one side of a diagonal that is an input."""
     x, k = node.x(), node.reshape(node.cast(node.x(1), INT64), [])
-    rank = len(x.shape)
-    rows, columns = node.iota(rank - 2, x.shape), node.iota(rank - 1, x.shape)
-    moved = node.binary(nn.AddOp, rows, k)
-    kept = node.compare("ge" if node.get_int("upper", 1) else "le", columns, moved)
-    return node.select(kept, x, node.like(0, x))
+    return one_side(node, x, lambda rows: node.binary(nn.AddOp, rows, k))
 
 
 # Reductions over axes that are an input: each element goes to its place of the result.

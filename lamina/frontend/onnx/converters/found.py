@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lamina.dialects import nn
-from lamina.dialects.dims import Dim
-from lamina.frontend.onnx.converters.shapes import product
+from lamina.dialects.dims import Dim, product
 from lamina.frontend.onnx.kinds import BOOL, INT64
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import converts

@@ -9,7 +9,7 @@ import numpy as np
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
-from lamina.frontend.onnx.kinds import FLOAT, INT32, INT64
+from lamina.frontend.onnx.kinds import FLOAT, INT64
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Tensor
@@ -299,9 +299,13 @@ def scanned(node: Node) -> Tensor:
 @converts("TopK", since=1)
 def top_k(node: Node) -> list[Tensor]:
     """The k largest or smallest elements along an axis, in order, and where they are."""
+    return first_of(node, Dim.of(node.get_int("k")) if node.version < 10 else node.dims(1)[0])
+
+
+def first_of(node: Node, k: Dim) -> list[Tensor]:
+    """Return the first k elements in the order that a TopK asks for, and where they are."""
     x = node.x()
     axis = node.axis(node.get_int("axis", -1), len(x.shape))
-    k = Dim.of(node.get_int("k")) if node.version < 10 else node.dims(1)[0]
     op = nn.SortOp(x.value, axis, k, descending=bool(node.get_int("largest", 1)))
     values = node.add(op, x.kind)
-    return [values, node.cast(Tensor(op.position, INT32), INT64)]
+    return [values, node.cast(node.second(op), INT64)]

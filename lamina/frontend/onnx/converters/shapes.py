@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from lamina.dialects import nn
 from lamina.dialects.bounds import proves_at_most
-from lamina.dialects.dims import Dim
+from lamina.dialects.dims import Dim, product
 from lamina.frontend.onnx.kinds import BOOL, FLOAT, INT64, Kind
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import converts
@@ -18,11 +17,6 @@ from lamina.frontend.onnx.tensors import TensorReader
 from lamina.frontend.onnx.values import Known, Several, Tensor, Value
 
 _MOST_BACK: Final = -(1 << 31)
-
-
-def product(dims: Sequence[Dim]) -> Dim:
-    """Return how many elements a shape has."""
-    return reduce(lambda a, b: a * b, dims, Dim.of(1))
 
 
 @converts("Reshape")
@@ -128,7 +122,11 @@ def expand(node: Node) -> Tensor:
 @converts("Tile")
 def tile(node: Node) -> Tensor:
     """A tensor beside itself."""
-    x, repeats = node.x(), node.dims(1)
+    return repeated(node, node.x(), node.dims(1))
+
+
+def repeated(node: Node, x: Tensor, repeats: Sequence[Dim]) -> Tensor:
+    """Return a tensor beside itself, so often along each dimension."""
     wide = [n for r, e in zip(repeats, x.shape, strict=True) for n in (r, e)]
     spread = node.along(x, range(1, 2 * len(x.shape), 2), wide)
     return node.reshape(spread, [r * e for r, e in zip(repeats, x.shape, strict=True)])
@@ -156,6 +154,11 @@ def split(node: Node) -> list[Tensor]:
             raise node.fault(f"attribute num_outputs: expected the {count} that there are")
         size = x.shape[axis].ceildiv(count)
         sizes = [size] * (count - 1) + [x.shape[axis] - size * (count - 1)]
+    return parts_of(node, x, axis, sizes)
+
+
+def parts_of(node: Node, x: Tensor, axis: int, sizes: Sequence[Dim]) -> list[Tensor]:
+    """Return parts along an axis, one after another."""
     parts, start = list[Tensor](), Dim.of(0)
     for size in sizes:
         parts.append(node.part(x, axis, start, size))
@@ -308,24 +311,23 @@ def _mirrored(node: Node, x: Tensor, d: int, low: Dim, high: Dim, mode: str) -> 
     n = x.shape[d]
     places = node.iota(0, [low + n + high])
     places = node.binary(nn.SubOp, places, _extent(node, low, places))
-    size, last = _extent(node, n, places), _extent(node, n - 1, places)
+    places = within(node, places, _extent(node, n, places), _extent(node, n - 1, places), mode)
+    return node.add(nn.GatherOp(x.value, places.value, d), x.kind)
+
+
+def within(node: Node, places: Tensor, size: Tensor, last: Tensor, mode: str) -> Tensor:
+    """Return which of `size` places stands for each of those that may be outside."""
     zero = node.like(0, places)
     if mode == "edge":
-        places = node.binary(nn.MinOp, node.binary(nn.MaxOp, places, zero), last)
-    else:
-        # A period of positions, the second half going back.
-        period = (
-            size
-            if mode == "wrap"
-            else node.binary(nn.MaxOp, node.scaled(nn.MulOp, last, 2), node.like(1, last))
-        )
-        rest = node.binary(nn.ModOp, places, period)
-        rest = node.select(
-            node.compare("lt", rest, zero), node.binary(nn.AddOp, rest, period), rest
-        )
-        back = node.binary(nn.SubOp, period, rest)
-        places = rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
-    return node.add(nn.GatherOp(x.value, places.value, d), x.kind)
+        return node.binary(nn.MaxOp, node.binary(nn.MinOp, places, last), zero)
+    # A period of positions, the second half going back.
+    double = node.scaled(nn.MaxOp, node.scaled(nn.MulOp, last, 2), 1)
+    period = size if mode == "wrap" else double
+    rest = node.binary(nn.ModOp, places, period)
+    below = node.compare("lt", rest, zero)
+    rest = node.select(below, node.binary(nn.AddOp, rest, period), rest)
+    back = node.binary(nn.SubOp, period, rest)
+    return rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
 
 
 def _extent(node: Node, n: Dim, like: Tensor) -> Tensor:
@@ -358,6 +360,11 @@ def constant_of_shape(node: Node) -> Tensor:
     shape = node.dims(0)
     if any(n.constant is not None and n.constant < 0 for n in shape):
         raise node.fault(f"a negative extent in [{', '.join(map(str, shape))}]")
+    return filled(node, shape)
+
+
+def filled(node: Node, shape: Sequence[Dim]) -> Tensor:
+    """Return a tensor of the value that a node has, or of 0."""
     if not node.given("value"):
         return node.full(0.0, FLOAT, shape)
     proto = node.attribute("value").t
@@ -380,11 +387,15 @@ def eye_like(node: Node) -> Tensor:
 def triangle(node: Node) -> Tensor:
     """The part of matrices on one side of a diagonal."""
     x = node.x()
-    k = node.number(1, 0)
+    k = int(node.number(1, 0))
+    return one_side(node, x, lambda rows: node.scaled(nn.AddOp, rows, k))
+
+
+def one_side(node: Node, x: Tensor, moved: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return matrices with 0 on one side of a diagonal, which is at `moved` of a row's index."""
     rank = len(x.shape)
     rows, columns = node.iota(rank - 2, x.shape), node.iota(rank - 1, x.shape)
-    moved = node.scaled(nn.AddOp, rows, int(k))
-    kept = node.compare("ge" if node.get_int("upper", 1) else "le", columns, moved)
+    kept = node.compare("ge" if node.get_int("upper", 1) else "le", columns, moved(rows))
     return node.select(kept, x, node.like(0, x))
 
 
@@ -418,11 +429,15 @@ def space_to_depth(node: Node) -> Tensor:
 @converts("OneHot")
 def one_hot(node: Node) -> Tensor:
     """A dimension that is on at one index and off elsewhere."""
-    indices, (depth,), values = node.x(0), node.dims(1), node.x(2)
+    return on_at_one(node, node.dims(1)[0])
+
+
+def on_at_one(node: Node, depth: Dim) -> Tensor:
+    """Return a dimension of `depth`, on at one index and off elsewhere, as a OneHot has it."""
+    indices, values = node.x(0), node.x(2)
     rank = len(indices.shape) + 1
     axis = node.axis(node.get_int("axis", -1), rank)
-    whole = node.cast(indices, INT64)
-    whole = node.from_start(whole, depth)
+    whole = node.from_start(node.cast(indices, INT64), depth)
     shape = [*indices.shape[:axis], depth, *indices.shape[axis:]]
     spread = node.along(whole, [d for d in range(rank) if d != axis], shape)
     on = node.compare("eq", spread, node.iota(axis, shape))
