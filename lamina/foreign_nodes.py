@@ -49,7 +49,7 @@ def _runner(payload: str) -> GraphRunner:
 
 
 class GraphRunner:
-    """Runs a small model on arrays, its graph imported anew for every kind of values."""
+    """Runs a small model on arrays, its graph imported anew at every run."""
 
     def __init__(self, model: ModelProto) -> None:
         """Take a model whose inputs need no shapes."""

@@ -7,6 +7,8 @@ _FAMILIES: Final = (
     "arithmetic",
     "control",
     "shapes",
+    "elements",
+    "sequences",
     "signal",
     "windows",
     "reductions",

@@ -1,4 +1,4 @@
-"""Operators that move elements: shapes, slices, gathers and scatters."""
+"""Operators that move elements: shapes, slices, rows and pads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from lamina.dialects import nn
 from lamina.dialects.bounds import proves_at_most
 from lamina.dialects.dims import Dim, product
-from lamina.frontend.onnx.kinds import BOOL, FLOAT, INT64, Kind
+from lamina.frontend.onnx.kinds import FLOAT, INT64
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import converts
 from lamina.frontend.onnx.tensors import TensorReader
-from lamina.frontend.onnx.values import Known, Several, Tensor, Value
+from lamina.frontend.onnx.values import Known, Tensor
 
 _MOST_BACK: Final = -(1 << 31)
 
@@ -310,8 +310,10 @@ def _mirrored(node: Node, x: Tensor, d: int, low: Dim, high: Dim, mode: str) -> 
     """Return `x` with elements of its own around one dimension."""
     n = x.shape[d]
     places = node.iota(0, [low + n + high])
-    places = node.binary(nn.SubOp, places, _extent(node, low, places))
-    places = within(node, places, _extent(node, n, places), _extent(node, n - 1, places), mode)
+    places = node.binary(nn.SubOp, places, extent_like(node, low, places))
+    places = within(
+        node, places, extent_like(node, n, places), extent_like(node, n - 1, places), mode
+    )
     return node.add(nn.GatherOp(x.value, places.value, d), x.kind)
 
 
@@ -330,7 +332,7 @@ def within(node: Node, places: Tensor, size: Tensor, last: Tensor, mode: str) ->
     return rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
 
 
-def _extent(node: Node, n: Dim, like: Tensor) -> Tensor:
+def extent_like(node: Node, n: Dim, like: Tensor) -> Tensor:
     """Return an extent as integers like others."""
     if n.constant is not None:
         return node.like(n.constant, like)
@@ -351,7 +353,7 @@ def count_up(node: Node) -> Tensor:
     count = _at_least_none(span).ceildiv(abs(delta))
     places = node.iota(0, [count], kind)
     places = places if delta == 1 else node.scaled(nn.MulOp, places, delta)
-    return places if start == 0 else node.binary(nn.AddOp, places, _extent(node, start, places))
+    return places if start == 0 else node.binary(nn.AddOp, places, extent_like(node, start, places))
 
 
 @converts("ConstantOfShape")
@@ -443,189 +445,3 @@ def on_at_one(node: Node, depth: Dim) -> Tensor:
     on = node.compare("eq", spread, node.iota(axis, shape))
     off, high = (node.broadcast_to(node.part(values, 0, i, 1), shape) for i in (0, 1))
     return node.select(on, high, off)
-
-
-# Gathers and scatters of single elements
-
-
-@converts("GatherElements")
-def gather_elements(node: Node) -> Tensor:
-    """Elements along an axis, each at an index of its own."""
-    x, indices = node.x(0), node.x(1)
-    axis = node.axis(node.get_int("axis", 0), len(x.shape))
-    places = node.from_start(indices, x.shape[axis])
-    return node.add(nn.GatherElementsOp(x.value, places.value, axis), x.kind)
-
-
-@converts("GatherND")
-def gather_nd(node: Node) -> Tensor:
-    """Slices of a tensor, each at a tuple of indices."""
-    x, indices = node.x(0), node.x(1)
-    batch = node.get_int("batch_dims", 0)
-    places = _tuples_from_start(node, x, indices, batch)
-    return node.add(nn.GatherNdOp(x.value, places.value, batch), x.kind)
-
-
-def _tuples_from_start(node: Node, x: Tensor, indices: Tensor, batch: int) -> Tensor:
-    """Return tuples of indices in which those below 0 are counted from the end."""
-    count = indices.shape[-1].constant
-    if count is None:
-        raise node.refuse("a number of indices that is not known")
-    sizes = [_extent_one(node, n, indices.kind) for n in x.shape[batch : batch + count]]
-    size = node.broadcast_to(node.concat(sizes, 0), indices.shape) if sizes else indices
-    negative = node.compare("lt", indices, node.like(0, indices))
-    return node.select(negative, node.binary(nn.AddOp, indices, size), indices)
-
-
-def _extent_one(node: Node, n: Dim, kind: Kind) -> Tensor:
-    return node.full(n.constant, kind, [1]) if n.constant is not None else node.extents([n], kind)
-
-
-_REDUCTIONS: Final = {"none": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
-
-
-@converts("ScatterND")
-def scatter_nd(node: Node) -> Tensor:
-    """A tensor with slices put at tuples of indices."""
-    x, indices, updates = node.x(0), node.x(1), node.x(2)
-    kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
-    places = _tuples_from_start(node, x, indices, 0)
-    width = indices.shape[-1].constant
-    if width is not None and len(updates.shape) == len(indices.shape) - 1 + len(x.shape) - width:
-        updates = node.retyped(updates, [*indices.shape[:-1], *x.shape[width:]])
-    return node.add(nn.ScatterNdOp(x.value, places.value, updates.value, kind), x.kind)
-
-
-@converts("ScatterElements", "Scatter")
-def scatter_elements(node: Node) -> Tensor:
-    """A tensor with elements put along an axis, each at an index of its own."""
-    x, indices, updates = node.x(0), node.x(1), node.x(2)
-    if len(updates.shape) != len(indices.shape):
-        raise node.fault(f"updates of rank {len(updates.shape)}, indices {len(indices.shape)}")
-    updates = node.retyped(updates, indices.shape)
-    kind = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
-    axis = node.axis(node.get_int("axis", 0), len(x.shape))
-    places = node.from_start(indices, x.shape[axis])
-    return node.add(nn.ScatterElementsOp(x.value, places.value, updates.value, axis, kind), x.kind)
-
-
-@converts("TensorScatter", since=24)
-def tensor_scatter(node: Node) -> Tensor:
-    """A cache with new elements along an axis, from a place that each row of the batch says."""
-    x, update = node.x(0), node.x(1)
-    rank = len(x.shape)
-    axis = node.axis(node.get_int("axis", -2), rank)
-    places = node.iota(axis, update.shape)
-    if node.has(2):
-        first = node.along(node.cast(node.x(2), INT64), [0], update.shape)
-        places = node.binary(nn.AddOp, places, first)
-    if node.choice("mode", "linear", ("linear", "circular")) == "circular":
-        places = node.binary(nn.ModOp, places, _extent(node, x.shape[axis], places))
-    op = nn.ScatterElementsOp(x.value, places.value, update.value, axis, "set")
-    return node.add(op, x.kind)
-
-
-@converts("ReverseSequence")
-def reverse_sequence(node: Node) -> Tensor:
-    """The first elements of each sequence turned round."""
-    x, lengths = node.x(0), node.x(1)
-    time, batch = node.get_int("time_axis", 0), node.get_int("batch_axis", 1)
-    places = node.iota(time, x.shape)
-    limit = node.along(lengths, [batch], x.shape)
-    back = node.scaled(nn.SubOp, node.binary(nn.SubOp, limit, places), 1)
-    places = node.select(node.compare("lt", places, limit), back, places)
-    return node.add(nn.GatherElementsOp(x.value, places.value, time), x.kind)
-
-
-# Sequences and optionals, whose lengths are known
-
-
-@converts("SequenceEmpty", "SequenceConstruct")
-def sequence_of(node: Node) -> Several:
-    """A sequence of the inputs."""
-    return Several(tuple(node.inputs))
-
-
-@converts("SequenceAt")
-def sequence_at(node: Node) -> Value:
-    """An element of a sequence."""
-    return node.sequence(0)[int(node.number(1))]
-
-
-@converts("SequenceLength")
-def sequence_length(node: Node) -> Known:
-    """How many elements a sequence has."""
-    return Known(np.array(len(node.sequence(0)), np.int64), INT64)
-
-
-@converts("SequenceInsert")
-def sequence_insert(node: Node) -> Several:
-    """A sequence with one element more."""
-    values = list(node.sequence(0))
-    place = int(node.number(2, len(values)))
-    values.insert(place if place >= 0 else place + len(values), node.inputs[1])
-    return Several(tuple(values))
-
-
-@converts("SequenceErase")
-def sequence_erase(node: Node) -> Several:
-    """A sequence with one element less."""
-    values = list(node.sequence(0))
-    del values[int(node.number(1, -1))]
-    return Several(tuple(values))
-
-
-@converts("ConcatFromSequence")
-def concat_sequence(node: Node) -> Tensor:
-    """The elements of a sequence one after another."""
-    xs = [node.tensor(value) for value in node.sequence(0) if isinstance(value, Tensor | Known)]
-    axis = node.get_int("axis")
-    if node.get_int("new_axis", 0):
-        axis = node.axis(axis, len(xs[0].shape) + 1)
-        xs = [node.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in xs]
-    return node.concat(xs, node.axis(axis, len(xs[0].shape)))
-
-
-@converts("SplitToSequence")
-def split_to_sequence(node: Node) -> Several:
-    """A sequence of parts of a tensor."""
-    x = node.x()
-    axis = node.axis(node.get_int("axis", 0), len(x.shape))
-    keep = bool(node.get_int("keepdims", 1)) or node.has(1)
-    extent = x.shape[axis].constant
-    if extent is None:
-        raise node.refuse("a number of parts that is not known")
-    if not node.has(1):
-        sizes = [1] * extent
-    elif node.known(1).ndim == 0:
-        size = int(node.number(1))
-        sizes = [min(size, extent - start) for start in range(0, extent, size)]
-    else:
-        sizes = node.integers(1)
-    parts, start = list[Tensor](), 0
-    for size in sizes:
-        part = node.part(x, axis, start, size)
-        shape = [n for d, n in enumerate(part.shape) if d != axis]
-        parts.append(part if keep else node.reshape(part, shape))
-        start += size
-    return Several(tuple(parts))
-
-
-@converts("Optional")
-def optional(node: Node) -> Value:
-    """A value, or none."""
-    return node.inputs[0] if node.inputs else None
-
-
-@converts("OptionalHasElement")
-def optional_has_element(node: Node) -> Known:
-    """Whether there is a value."""
-    return Known(np.array(node.has(0)), BOOL)
-
-
-@converts("OptionalGetElement")
-def optional_get_element(node: Node) -> Value:
-    """The value of an optional."""
-    if not node.has(0):
-        raise node.fault("the optional is empty")
-    return node.inputs[0]
