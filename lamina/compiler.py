@@ -20,6 +20,7 @@ from lamina.rare_collection import rarely_collecting
 from lamina.targets.artifact_lookup import ArtifactLookup
 from lamina.targets.base import MOST_THREADS, Artifact, Executable, Target
 from lamina.targets.spec import AUTO, join_options, parse_target, target_name, target_spec
+from lamina.targets.text_executable import with_texts
 
 if TYPE_CHECKING:
     from xdsl.context import Context
@@ -100,9 +101,10 @@ def compile(
     if isinstance(model, CompiledModel):
         if pipeline is not None or dump is not None or observers:
             raise InputError(f"{model.source}: is compiled, there are no passes to run or to show")
-        return model.load(chosen, weights)
+        return with_texts(model.load(chosen, weights))
     artifact = _artifact(model, chosen, pipeline, dump, observers)
-    return chosen.load(artifact, _verified(_own_weights(model) if weights is None else weights))
+    given = _verified(_own_weights(model) if weights is None else weights)
+    return with_texts(chosen.load(artifact, given))
 
 
 def compile_to_file(

@@ -6,7 +6,8 @@ run by the meanings of its operations; loops go round in Python. It is correct, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,13 @@ from lamina.errors import InputError, UnsupportedError
 from lamina.frontend.onnx.foreign import ONNX, captured, model_of_graph, model_of_payload
 from lamina.frontend.onnx.hosted import HOSTED, TRAINING, Call
 from lamina.frontend.onnx.importer import Importer
-from lamina.frontend.onnx.kinds import KINDS, Kind, kind_of_array
+from lamina.frontend.onnx.kinds import KINDS, STRING, Kind, kind_of_array
 from lamina.frontend.onnx.model_file import OnnxFile, open_onnx
 from lamina.targets.known import KNOWN
 from lamina.targets.reference.interpreter import Interpreter, Meaning, Program, bind
 from lamina.targets.reference.prepare import array_of
-from lamina.targets.signature import arguments_of, forward_of
+from lamina.targets.signature import arguments_of, forward_of, texts_of
+from lamina.targets.text_table import TEXT_TABLE
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,8 +58,9 @@ class GraphRunner:
         self._file = open_onnx(model, "node")
         self._kinds = {v.name: KINDS[v.type.tensor_type.elem_type] for v in model.graph.input}
         self._node = node = model.graph.node[0]
-        standard = node.domain in ("", "ai.onnx") and len(model.graph.node) == 1
-        self._hosted = (HOSTED | TRAINING).get(node.op_type) if standard else None
+        name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        alone = len(model.graph.node) == 1 and not model.functions
+        self._hosted = (HOSTED | TRAINING).get(name) if alone else None
         self._loop = _Loop.of(model)
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
@@ -66,15 +69,16 @@ class GraphRunner:
         if self._loop is not None:
             return self._loop.run(named)
         if self._hosted is not None:
-            return list(self._hosted(Call.of(self._node, named)))
+            call = Call.of(self._node, _decoded(named, self._kinds), self._kinds)
+            return [TEXT_TABLE.encode(y) if y.dtype == object else y for y in self._hosted(call)]
         return _imported(self._file, self._kinds, named)
 
 
 def _imported(
     file: OnnxFile, kinds: Mapping[str, Kind], arrays: Mapping[str, Array]
 ) -> list[Array]:
-    importer = Importer(file)
-    module = importer.module({name: (arrays[name], kind) for name, kind in kinds.items()})
+    seen = _decoded(arrays, kinds)
+    module = Importer(file).module({name: (seen[name], kind) for name, kind in kinds.items()})
     forward = forward_of(module)
     given: list[Array] = []
     for names, _ in arguments_of(forward):
@@ -83,9 +87,29 @@ def _imported(
         else:
             given.append(array_of(file.weights[names["lamina.weight"]]))
     interpreter = Interpreter(Program(KNOWN.meanings(), module))
-    found = interpreter.call("forward", given)
+    with _known(texts_of(forward)):
+        found = interpreter.call("forward", given)
     interpreter.finish()
     return [np.asarray(each) for each in found]
+
+
+def _decoded(arrays: Mapping[str, Array], kinds: Mapping[str, Kind]) -> dict[str, Array]:
+    """Return arrays in which texts are objects of str."""
+    return {
+        name: TEXT_TABLE.decode(x) if name in kinds and kinds[name].is_text else x
+        for name, x in arrays.items()
+    }
+
+
+@contextmanager
+def _known(texts: Sequence[str] | None) -> Generator[None]:
+    """Have the table know the texts of a graph while it runs."""
+    if texts is None:
+        yield
+        return
+    with TEXT_TABLE.call():
+        TEXT_TABLE.encode(np.array(texts, np.object_))
+        yield
 
 
 class _Loop:
@@ -101,6 +125,8 @@ class _Loop:
         self._functions = list(model.functions)
         self._body = body
         self._kinds = {v.name: KINDS[v.type.tensor_type.elem_type] for v in model.graph.input}
+        declared = {v.name: v.type.tensor_type.elem_type for v in body.input}
+        self._texts = {name: STRING for name, kind in declared.items() if kind == STRING.number}
         self._runners: dict[tuple[int, ...], GraphRunner] = {}
 
     @staticmethod
@@ -166,7 +192,7 @@ class _Loop:
 
     def _call(self, values: Sequence[Array], outer: Mapping[str, Array]) -> list[Array]:
         named = {**dict(zip(self._inputs, values, strict=True)), **outer}
-        kinds = {name: self._kinds.get(name) or kind_of_array(x) for name, x in named.items()}
+        kinds = {name: self._kind(name, x) for name, x in named.items()}
         key = tuple(kind.number for kind in kinds.values())
         if key not in self._runners:
             graph = type(self._body)()
@@ -175,6 +201,10 @@ class _Loop:
             model = model_of_graph(graph, kinds, outputs, self._opsets, self._functions)
             self._runners[key] = GraphRunner(model)
         return self._runners[key].run(list(named.values()))
+
+    def _kind(self, name: str, array: Array) -> Kind:
+        """Return the element type of what the body sees under a name."""
+        return self._kinds.get(name) or self._texts.get(name) or kind_of_array(array)
 
 
 def _present(array: Array | None) -> Array:

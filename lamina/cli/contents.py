@@ -181,7 +181,7 @@ def _binding(kind: str, each: "Binding") -> dict[str, Any]:
     return {
         "kind": kind,
         "name": each.name,
-        "dtype": each.dtype,
+        "dtype": each.elements,
         "shape": [str(dim) for dim in each.dims],
     }
 

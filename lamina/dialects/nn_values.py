@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import ArrayAttr, IntegerType, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -71,7 +72,8 @@ class ForeignOp(IRDLOperation):
     """A node of a source graph, run by what its format says it means: it is correct, and slow.
 
     `kind` names the operator, such as "onnx.Loop"; `payload` is the node as its reader wrote it.
-    Symbols of the results' types that nothing bound before are bound by the results.
+    Symbols of the results' types that nothing bound before are bound by the results. `texts` says
+    that it reads texts or gives some: what their codes stand for is known during a call.
 
     %y = nn.foreign %x, %axes {kind = "onnx.ReduceSum", payload = "…"}
          : (tensor<3x4xf32>, tensor<1xi64>) -> tensor<?x?xf32, #nn.dims<["n0", "n1"]>>
@@ -82,6 +84,7 @@ class ForeignOp(IRDLOperation):
     xs = var_operand_def(TensorType)
     kind = prop_def(StringAttr)
     payload = prop_def(StringAttr)
+    texts = opt_prop_def(UnitAttr)
     ys = var_result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -89,10 +92,20 @@ class ForeignOp(IRDLOperation):
     assembly_format = "$xs attr-dict `:` functional-type(operands, results)"
 
     def __init__(
-        self, xs: Sequence[SSAValue], kind: str, payload: str, types: Sequence[Attribute]
+        self,
+        xs: Sequence[SSAValue],
+        kind: str,
+        payload: str,
+        types: Sequence[Attribute],
+        *,
+        texts: bool = False,
     ) -> None:
         super().__init__(
             operands=[xs],
-            properties={"kind": StringAttr(kind), "payload": StringAttr(payload)},
+            properties={
+                "kind": StringAttr(kind),
+                "payload": StringAttr(payload),
+                "texts": UnitAttr() if texts else None,
+            },
             result_types=[types],
         )

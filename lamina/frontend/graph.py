@@ -1,7 +1,7 @@
 """Builds `@forward`: arguments with their roles, operations with the node they came from."""
 
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -35,6 +35,7 @@ from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.names import escape_name, hint_of
 from lamina.dialects.tensors import extents, tensor, ui8, ui16, ui32, ui64
+from lamina.dialects.text_codes import ELEMENTS, TEXT, TEXTS
 from lamina.errors import UnsupportedError
 from lamina.frontend.model import Weight, Weights
 from lamina.frontend.shown import shown
@@ -95,6 +96,7 @@ class Graph:
         self._source = ArrayAttr([StringAttr("/")])
         self._equal: dict[tuple[str, str], str] = {}
         self._guard = Dim.of(1)
+        self._texts: dict[str, None] | None = None
         self.fresh_symbols = (f"n{i}" for i in count())
         """Names of symbols for extents that values give."""
         self.dropped: dict[SSAValue, tuple[int, ...]] = {}
@@ -155,12 +157,28 @@ class Graph:
         element: Attribute,
         dims: Sequence[Dim | int | str],
         role: str | None = None,
+        *,
+        text: bool = False,
     ) -> SSAValue:
-        """Declare an input of the call; `role` says what it is in a ragged batch."""
+        """Declare an input of the call; `role` says what it is in a ragged batch.
+
+        With `text` its elements, of i64, are codes of texts.
+        """
         at = len(self._inputs.values)
         value = self._insert(tensor(element, dims), at, name)
-        self._inputs.put(value, {"lamina.input": name} | ({"cache.role": role} if role else {}))
+        said = {"cache.role": role} if role else {}
+        self._inputs.put(value, {"lamina.input": name} | said | self._said(text=text))
         return value
+
+    def _said(self, *, text: bool) -> dict[str, str]:
+        """Return the attributes that say of an input or output what its numbers stand for."""
+        if text:
+            self.take_texts()
+        return {ELEMENTS: TEXT} if text else {}
+
+    def take_texts(self, texts: Iterable[str] = ()) -> None:
+        """Say that tensors of the function have texts, those of its constants being these."""
+        self._texts = (self._texts or {}) | dict.fromkeys(texts)
 
     def state(self, name: str, type: PagesType) -> SSAValue:
         """Declare a page pool, which must be given back by `update`."""
@@ -169,11 +187,11 @@ class Graph:
         self._states.put(value, {"lamina.state": name})
         return value
 
-    def output(self, name: str, value: SSAValue) -> None:
-        """Return `value` as the output `name`."""
+    def output(self, name: str, value: SSAValue, *, text: bool = False) -> None:
+        """Return `value` as the output `name`; with `text` its elements are codes of texts."""
         dropped = self.dropped.get(value, ())
         gone = {"nn.dropped": " ".join(map(str, dropped))} if dropped else {}
-        self._outputs.put(value, {"lamina.output": name} | gone)
+        self._outputs.put(value, {"lamina.output": name} | gone | self._said(text=text))
 
     def update(self, name: str, value: SSAValue) -> None:
         """Return `value` as what the state `name` is after the call."""
@@ -296,6 +314,9 @@ class Graph:
             rows = [[*pair, node] for pair, node in self._equal.items()]
             texts = [ArrayAttr([StringAttr(text) for text in row]) for row in rows]
             function.attributes["lamina.equal"] = ArrayAttr(texts)
+        if self._texts is not None:
+            named = [StringAttr(escape_name(text)) for text in self._texts]
+            function.attributes[TEXTS] = ArrayAttr(named)
         return ModuleOp([function])
 
     def _insert(self, type: Attribute, at: int, name: str) -> SSAValue:

@@ -17,6 +17,7 @@ from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.scheduled import Scheduled, scheduled_groups
 from lamina.plugins import manager
 from lamina.targets.base import Executable, Target
+from lamina.targets.text_executable import with_texts
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -80,7 +81,7 @@ class Workbench:
         artifact = compiler.emit(manager.context(), lowered, self.target, passes)
         if self._packed is None:
             self._packed = self.target.pack(artifact, self._model.weights)
-        executable = self.target.load(artifact, self._packed)
+        executable = with_texts(self.target.load(artifact, self._packed))
         return Build(executable, {(each.name, each.few): each for each in groups})
 
     def _schedule(self, schedules: Schedules) -> ModuleOp:

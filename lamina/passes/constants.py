@@ -33,6 +33,8 @@ def is_constant(op: Operation, known: set[SSAValue]) -> bool:
     """Whether an operation gives tensors of static shape from values in `known` alone."""
     if isinstance(op, ReturnOp) or op.regions or not op.results:
         return False
+    if isinstance(op, nn.ForeignOp) and op.texts is not None:
+        return False
     fixed = all(operand in known for operand in op.operands)
     fixed = fixed and not any(dim.symbols for dim in named_dims(op))
     return fixed and all(map(_static, op.results))

@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 
 from lamina.atomic_file import write_whole
 from lamina.dialects.dims import parse_dim
+from lamina.dialects.text_codes import TEXT
 from lamina.errors import FormatError
 from lamina.targets.base import Artifact, Binding, Signature
 
@@ -41,6 +42,7 @@ def artifact_to_bytes(artifact: Artifact) -> bytes:
         "outputs": [_fields(binding) for binding in signature.outputs],
         "states": [_fields(binding) for binding in signature.states],
         "attributes": dict(signature.attributes),
+        **({} if signature.texts is None else {"texts": signature.texts}),
         "sections": [[name, len(data)] for name, data in artifact.sections.items()],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
@@ -177,15 +179,18 @@ def _artifact(body: bytes) -> Artifact:
     inputs, outputs, states = (
         tuple(_binding(each) for each in header[kind]) for kind in ("inputs", "outputs", "states")
     )
-    signature = Signature(inputs, outputs, states, header["attributes"])
+    texts = tuple(map(str, header["texts"])) if "texts" in header else None
+    signature = Signature(inputs, outputs, states, header["attributes"], texts)
     return Artifact(header["target"], signature, sections, header["facts"])
 
 
 def _fields(binding: Binding) -> list[Any]:
     dims = [str(dim) for dim in binding.dims]
-    return [binding.name, binding.dtype, dims, binding.role, *binding.dropped]
+    return [binding.name, binding.elements, dims, binding.role, *binding.dropped]
 
 
 def _binding(fields: Sequence[Any]) -> Binding:
-    name, dtype, dims, role, *dropped = fields
-    return Binding(name, dtype, tuple(parse_dim(dim) for dim in dims), role, tuple(dropped))
+    name, elements, dims, role, *dropped = fields
+    text = elements == TEXT
+    shape = tuple(parse_dim(dim) for dim in dims)
+    return Binding(name, "i64" if text else elements, shape, role, tuple(dropped), text)

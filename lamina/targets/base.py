@@ -30,7 +30,8 @@ class Binding:
 
     `role` is the part it plays in a ragged batch (`positions`, `query_start`, `table`, `work`,
     `tokens`, `rows`), empty elsewhere. `dropped` are dimensions of an output that the caller does
-    not see where they have one element.
+    not see where they have one element. `text` says that elements are codes of texts, an i64 each
+    (`lamina.dialects.text_codes`), which callers see as str.
     """
 
     name: str
@@ -38,6 +39,12 @@ class Binding:
     dims: tuple[Dim, ...]
     role: str = ""
     dropped: tuple[int, ...] = ()
+    text: bool = False
+
+    @property
+    def elements(self) -> str:
+        """What its elements are to a caller: `text`, or an element type."""
+        return "text" if self.text else self.dtype
 
     def seen(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape that the caller sees of an array of this one."""
@@ -53,13 +60,15 @@ class Signature:
     """What `@forward` takes and gives: inputs, outputs, and state that a call updates in place.
 
     `attributes` are facts that a caller needs about the code (for a ragged batch: the positions
-    in a page, the tokens in a work entry).
+    in a page, the tokens in a work entry). `texts` are those of its constants, None of code in
+    which no tensor has texts.
     """
 
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     states: tuple[Binding, ...] = ()
     attributes: Mapping[str, int] = field(default_factory=dict[str, int])
+    texts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.names import unescape_name
 from lamina.dialects.plan import BufferType
 from lamina.dialects.tensors import extents
+from lamina.dialects.text_codes import ELEMENTS, TEXT, TEXTS
 from lamina.errors import FormatError, LoweringError
 from lamina.targets.base import Binding, Signature
 
@@ -50,7 +51,16 @@ def signature_of(module: ModuleOp) -> Signature:
             if key in names and all(names[key] != known.name for known in bindings):
                 bindings.append(_binding(names[key], type, names))
     _refuse_repeats(function)
-    return Signature(tuple(inputs), tuple(outputs), tuple(states), _facts(function))
+    sides = tuple(inputs), tuple(outputs), tuple(states)
+    return Signature(*sides, _facts(function), texts_of(function))
+
+
+def texts_of(function: FuncOp) -> tuple[str, ...] | None:
+    """Return the texts of a function's constants; None if no tensor of it has texts."""
+    found = function.attributes.get(TEXTS)
+    if not isinstance(found, ArrayAttr):
+        return None
+    return tuple(unescape_name(text.data) for text in cast("ArrayAttr[StringAttr]", found))
 
 
 def _refuse_repeats(function: FuncOp) -> None:
@@ -100,7 +110,8 @@ def _binding(name: str, type: Attribute, names: Mapping[str, str]) -> Binding:
     kind = tensor_of(type)
     dropped = tuple(map(int, names.get(DROPPED, "").split()))
     role = names.get("cache.role", "")
-    return Binding(name, str(kind.get_element_type()), extents(kind), role, dropped)
+    text = names.get(ELEMENTS) == TEXT
+    return Binding(name, str(kind.get_element_type()), extents(kind), role, dropped, text)
 
 
 def _facts(function: FuncOp) -> dict[str, int]:

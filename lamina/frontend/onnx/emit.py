@@ -16,12 +16,14 @@ from xdsl.dialects.builtin import (
     f32,
     i8,
     i32,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, tensor, ui8
+from lamina.dialects.text_codes import code_of
 from lamina.dialects.traits import Elementwise
 from lamina.errors import FormatError
 from lamina.frontend.graph import Graph
@@ -35,7 +37,7 @@ from lamina.frontend.onnx.kinds import (
     POWERS,
     Kind,
 )
-from lamina.frontend.onnx.values import Array, Known, Stored, Tensor
+from lamina.frontend.onnx.values import Array, Known, Stored, Tensor, codes_of
 
 Binary = Callable[[SSAValue, SSAValue], Operation]
 
@@ -55,7 +57,7 @@ class Emit:
             return value
         if isinstance(value, Stored):
             return Tensor(self.graph.weight(value.weight, value.dims), value.kind)
-        return self._known(value)
+        return self._texts(value) if value.kind.is_text else self._known(value)
 
     def _known(self, value: Known) -> Tensor:
         kind, array = value.kind, value.array
@@ -76,6 +78,13 @@ class Emit:
         rows = [self._known(Known(flat[i : i + 1], kind)) for i in range(flat.size)]
         return self.reshape(self.concat(rows, 0), [Dim.of(n) for n in array.shape])
 
+    def _texts(self, value: Known) -> Tensor:
+        """Return known texts by their codes."""
+        self.graph.take_texts(value.array.ravel().tolist())
+        if value.weight is not None:
+            return Tensor(self.graph.weight(value.weight, value.array.shape), value.kind)
+        return Tensor(self._known(Known(codes_of(value.array), INT64)).value, value.kind)
+
     def _extents(self, value: Known) -> Tensor:
         dims = [n if isinstance(n, Dim) else Dim.of(int(n)) for n in value.array.ravel().tolist()]
         found = self.extents(dims, value.kind)
@@ -88,9 +97,18 @@ class Emit:
         return self.cast(self.add(nn.ExtentsOp(dims, type), wide), kind)
 
     def full(self, number: Any, kind: Kind, shape: Sequence[Dim | int]) -> Tensor:
-        """Return a tensor of one number."""
+        """Return a tensor of one number, or one text; of texts, 0 is the empty one."""
         type = tensor(element_of(kind), shape)
-        return self.add(nn.ConstantOp(_scalar(number, kind), type), kind)
+        return self.add(nn.ConstantOp(self._scalar(number, kind), type), kind)
+
+    def _scalar(self, number: Any, kind: Kind) -> Attribute:
+        element = element_of(kind)
+        if kind.is_float and kind.element is not None:
+            return FloatAttr(float(number), cast("Any", element))
+        if isinstance(number, str):
+            self.graph.take_texts([number])
+            number = code_of(number)
+        return IntegerAttr(int(number), cast("Any", element))
 
     def like(self, number: Any, x: Tensor) -> Tensor:
         """Return a tensor of one number with the type of `x`."""
@@ -101,8 +119,7 @@ class Emit:
         type = tensor(element_of(kind), array.shape)
         numbers = [float(n) if kind.is_float else int(n) for n in array.ravel()]
         if not numbers:
-            zero = _scalar(0, kind)
-            return self.add(nn.ConstantOp(zero, type), kind)
+            return self.add(nn.ConstantOp(self._scalar(0, kind), type), kind)
         return self.add(
             nn.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, numbers), type), kind
         )
@@ -324,7 +341,7 @@ class Emit:
         """Return `x` with elements of `number` around it."""
         if all(n == 0 for n in (*low, *high)):
             return x
-        return self.add(nn.PadOp(x.value, low, high, _scalar(number, x.kind)), x.kind)
+        return self.add(nn.PadOp(x.value, low, high, self._scalar(number, x.kind)), x.kind)
 
     def iota(self, dim: int, shape: Sequence[Dim | int], kind: Kind = INT64) -> Tensor:
         """Return the position along `dim`."""
@@ -389,8 +406,8 @@ def element_of(kind: Kind) -> Attribute:
     """Return the element type of tensors that hold a kind."""
     if kind.element is not None:
         return kind.element
-    if kind.bits == 0:
-        raise FormatError("strings are no numbers")
+    if kind.is_text:
+        return i64
     return i8 if kind.name.startswith("int") else ui8
 
 
@@ -416,10 +433,3 @@ def _splat(x: Tensor) -> Attribute | None:
     if not isinstance(op, nn.ConstantOp) or isinstance(op.value, DenseIntOrFPElementsAttr):
         return None
     return op.value
-
-
-def _scalar(number: Any, kind: Kind) -> Attribute:
-    element = element_of(kind)
-    if kind.is_float and kind.element is not None:
-        return FloatAttr(float(number), cast("Any", element))
-    return IntegerAttr(int(number), cast("Any", element))

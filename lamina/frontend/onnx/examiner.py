@@ -212,7 +212,7 @@ class Examiner(Importer):
         known = self._converter(proto, domain, version) is not None
         if known or (proto.domain, proto.op_type) in self._functions:
             return True
-        if domain == "" and (proto.op_type in HOSTED or proto.op_type in _EXTENTS):
+        if _name(proto) in HOSTED or (domain == "" and proto.op_type in _EXTENTS):
             return True
         try:
             schema: Any = defs.get_schema(proto.op_type, version, domain)

@@ -45,7 +45,7 @@ def foreign(
     arrays: dict[str, Array] = {}
     for name in used:
         value = values.get(name)
-        if not isinstance(value, Array) or value.kind.bits == 0:
+        if not isinstance(value, Array):
             raise reason
         arrays[name] = value
     outputs = [name for name in proto.output if name]
@@ -63,7 +63,12 @@ def foreign(
     results = [
         tensor(element_of(kind), types[name][1]) for kind, name in zip(kinds, outputs, strict=True)
     ]
-    op = nn.ForeignOp([x.value for x in tensors], f"{ONNX}{proto.op_type}", payload, results)
+    texts = any(kind.is_text for kind in (*kinds, *(value.kind for value in arrays.values())))
+    if texts:
+        emit.graph.take_texts()
+    op = nn.ForeignOp(
+        [x.value for x in tensors], f"{ONNX}{proto.op_type}", payload, results, texts=texts
+    )
     emit.graph.add(op)
     found = {name: Tensor(y, kind) for name, y, kind in zip(outputs, op.ys, kinds, strict=True)}
     return [found.get(name) for name in proto.output]

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.errors import InputError
-from lamina.frontend.onnx.kinds import KINDS
+from lamina.frontend.onnx.hosted_texts import TEXT_CASTS, TEXT_OPERATORS
+from lamina.frontend.onnx.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from onnx import NodeProto
@@ -20,21 +21,26 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a node: its inputs (None where one is not given) and attributes."""
+    """One run of a node: its inputs (None where one is not given) and attributes.
+
+    Texts are objects of str; `kinds` are the element types of the inputs.
+    """
 
     op: str
     inputs: Sequence[Array | None]
     attributes: Mapping[str, Any]
     outputs: int
+    kinds: Sequence[Kind | None]
 
     @staticmethod
-    def of(proto: NodeProto, inputs: Mapping[str, Array]) -> Call:
+    def of(proto: NodeProto, inputs: Mapping[str, Array], kinds: Mapping[str, Kind]) -> Call:
         """Return a run of a node on inputs by name."""
         from onnx import helper
 
         attributes = {each.name: helper.get_attribute_value(each) for each in proto.attribute}
         given = [inputs[name] if name else None for name in proto.input]
-        return Call(proto.op_type, given, attributes, len(proto.output))
+        own = [kinds.get(name) for name in proto.input]
+        return Call(proto.op_type, given, attributes, len(proto.output), own)
 
     def x(self, index: int = 0) -> Array:
         """Return an input."""
@@ -68,6 +74,11 @@ def _compress(call: Call) -> Sequence[Array]:
 
 def _unique(call: Call) -> Sequence[Array]:
     x, axis = call.x(), call.get("axis", None)
+    texts = None
+    if x.dtype == np.object_:
+        # NumPy orders no objects along an axis.
+        texts, places = np.unique(x, return_inverse=True)
+        x = places.reshape(x.shape)
     found, first, back, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
@@ -79,6 +90,7 @@ def _unique(call: Call) -> Sequence[Array]:
         places = np.empty_like(order)
         places[order] = np.arange(order.size)
         back = places[back]
+    found = found if texts is None else texts[found]
     outputs = [found, first.astype(np.int64), back.astype(np.int64), counts.astype(np.int64)]
     return outputs[: call.outputs]
 
@@ -172,7 +184,8 @@ def _tf_idf(call: Call) -> Sequence[Array]:
     x = np.atleast_2d(call.x())
     shortest, longest = call.get("min_gram_length", 1), call.get("max_gram_length", 1)
     counts, places = list(call.get("ngram_counts", ())), list(call.get("ngram_indexes", ()))
-    pool = list(call.get("pool_int64s", ()) or call.get("pool_strings", ()))
+    texts = [text.decode("utf-8", "surrogateescape") for text in call.get("pool_strings", ())]
+    pool = list(call.get("pool_int64s", ())) or texts
     weights = list(call.get("weights", ())) or [1.0] * len(places)
     grams: dict[tuple[Any, ...], int] = {}
     for length, start in enumerate(counts, 1):
@@ -295,8 +308,9 @@ HOSTED: Final[dict[str, Meaning]] = {
     "RoiAlign": _roi_align,
     "TfIdfVectorizer": _tf_idf,
     "Unique": _unique,
+    **TEXT_OPERATORS,
 }
-"""The operators of the standard that run so, by name."""
+"""The operators that run so, by domain, if it is not the standard's, and name."""
 
-TRAINING: Final[dict[str, Meaning]] = {"Dropout": _dropout}
+TRAINING: Final[dict[str, Meaning]] = {"Dropout": _dropout, **TEXT_CASTS}
 """Operators of which only a form runs so."""

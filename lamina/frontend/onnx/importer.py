@@ -30,6 +30,7 @@ from lamina.frontend.onnx.legacy import BROADCASTS, align_operand
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
+from lamina.frontend.onnx.text_operands import check_text_operands
 from lamina.frontend.onnx.values import HIGHEST_RANK, Array, Known, Several, Tensor, Value
 from lamina.frontend.shown import shown
 
@@ -175,6 +176,7 @@ class Importer:
         if (domain, proto.op_type) == ("", "Constant") and stored in self.file.constants:
             return [self.file.constants[stored]]
         node = Node(self.emit, proto, inputs, scope.opsets.get(domain, 0), label)
+        check_text_operands(node)
         if domain == "" and node.version < BROADCASTS:
             align_operand(node)
         if domain == "" and (folded := fold(node)) is not None:
@@ -190,7 +192,7 @@ class Importer:
                     return _outputs(convert(node))
             except NeedsValueError as error:
                 return self._by_value(node, proto, error, scope)
-        if domain == "" and proto.op_type in HOSTED:
+        if _qualified(domain, proto.op_type) in HOSTED:
             return self._foreign(proto, node.refuse("a rank that is not known"), scope)
         body = self._functions.get((proto.domain, proto.op_type))
         body = body or _standard_function(proto, domain, node.version, inputs)
@@ -298,14 +300,13 @@ class Importer:
         if tensor.elem_type not in KINDS:
             raise FormatError(f"{where}: element type {tensor.elem_type} is not known")
         kind = KINDS[tensor.elem_type]
-        if kind.bits == 0:
-            raise UnsupportedError(f"{where}: strings are not supported")
         if not tensor.HasField("shape"):
             raise UnsupportedError(f"{where}: its rank is not said, and has to be")
         if len(tensor.shape.dim) > HIGHEST_RANK:
             raise UnsupportedError(f"{where}: its rank is above {HIGHEST_RANK}")
         dims = [self._dim(value.name, i, dim) for i, dim in enumerate(tensor.shape.dim)]
-        return Tensor(self.graph.input(value.name, element_of(kind), dims), kind)
+        found = self.graph.input(value.name, element_of(kind), dims, text=kind.is_text)
+        return Tensor(found, kind)
 
     def _given(self, name: str, array: npt.NDArray[Any], kind: Kind) -> Array:
         if array.size <= MOST_READ:
@@ -330,7 +331,7 @@ class Importer:
         with self.graph.at(f"/{value.name}"):
             tensor = self.emit.tensor(found)
         self._compare(value, tensor)
-        self.graph.output(value.name, tensor.value)
+        self.graph.output(value.name, tensor.value, text=tensor.kind.is_text)
 
     def _compare(self, value: ValueInfoProto, found: Tensor) -> None:
         """Warn where a declared output has another form than what the graph computes."""

@@ -28,6 +28,11 @@ class Kind:
     bits: int
 
     @property
+    def is_text(self) -> bool:
+        """Whether it has texts, which tensors hold as codes (`lamina.dialects.text_codes`)."""
+        return self.bits == 0
+
+    @property
     def is_float(self) -> bool:
         """Whether it has numbers with a point."""
         return "float" in self.name or self.name == "double"
@@ -91,6 +96,9 @@ BY_NAME: Final = {kind.name: kind for kind in KINDS.values()}
 
 FLOAT, INT64, INT32, BOOL = BY_NAME["float"], BY_NAME["int64"], BY_NAME["int32"], BY_NAME["bool"]
 """Those that operators name most."""
+
+STRING = BY_NAME["string"]
+"""Texts."""
 
 POWERS = BY_NAME["float8e8m0"]
 """Powers of 2, a byte each, which scale blocks."""

@@ -15,9 +15,9 @@ from lamina.errors import FormatError, UnsupportedError
 from lamina.frontend.mapped_file import MappedFile
 from lamina.frontend.model import MOST_READ, Weight, Weights
 from lamina.frontend.onnx.checks import check_model, check_texts, graph_path, graphs_of, node_label
-from lamina.frontend.onnx.kinds import Kind, kind_of_array
+from lamina.frontend.onnx.kinds import INT64, Kind, kind_of_array
 from lamina.frontend.onnx.tensors import TensorReader
-from lamina.frontend.onnx.values import Known, Stored
+from lamina.frontend.onnx.values import Known, Stored, codes_of
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto
@@ -162,9 +162,9 @@ class _Collected:
     def _value(
         self, name: str, array: npt.NDArray[Any], kind: Kind, source: MappedFile | None
     ) -> Known | Stored:
-        if kind.bits == 0:
-            return Known(array, kind)
         own = name or "tensor"
+        if kind.is_text:
+            return self._texts(own, array, kind)
         array = stored_form(array)
         array.flags.writeable = False
         dtype = kind.stored or kind_of_array(array).stored
@@ -172,6 +172,15 @@ class _Collected:
         if array.size <= MOST_READ:
             return Known(array if kind.stored else loaded_form(array, kind), kind, own)
         return Stored(own, array.shape, kind)
+
+    def _texts(self, name: str, array: npt.NDArray[Any], kind: Kind) -> Known:
+        """Return texts; of many, the codes are a weight."""
+        if array.size <= MOST_READ:
+            return Known(array, kind)
+        codes = codes_of(array)
+        codes.flags.writeable = False
+        self.weights.append(Weight(name, INT64.stored, codes.shape, codes, self.source))
+        return Known(array, kind, name)
 
 
 def stored_form(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -99,7 +99,7 @@ class Node(Emit):
         )
 
     def number(self, index: int, default: float | None = None) -> Any:
-        """Return an input of one element as a Python number."""
+        """Return an input of one element as a Python number, or a str."""
         if default is not None and not self.has(index):
             return default
         found = self.known(index)
@@ -107,7 +107,7 @@ class Node(Emit):
             raise FormatError(
                 f"{self.where}: input {index}: expected one element, got {found.size}"
             )
-        return found.ravel()[0].item()
+        return found.ravel().tolist()[0]
 
     def integers(self, index: int) -> list[int]:
         """Return an input's elements as Python integers."""

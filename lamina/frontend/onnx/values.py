@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
+from lamina.dialects.text_codes import code_of
 from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx.kinds import INT64, Kind
 
@@ -52,7 +53,7 @@ class Known:
     @property
     def is_plain(self) -> bool:
         """Whether no element is symbolic."""
-        return self.array.dtype != np.object_ or self.kind.bits == 0
+        return self.array.dtype != np.object_ or self.kind.is_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,12 @@ def wrapped(elements: npt.NDArray[Any], kind: Kind) -> npt.NDArray[Any]:
     mask = (1 << kind.bits) - 1
     low = np.array([int(n) & mask for n in elements.ravel()], np.uint64)
     return low.astype(f"u{kind.dtype.itemsize}").view(kind.dtype).reshape(elements.shape)
+
+
+def codes_of(texts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the codes of an array of str."""
+    codes = [code_of(text) for text in texts.ravel().tolist()]
+    return np.array(codes, np.int64).reshape(texts.shape)
 
 
 def is_small(shape: Sequence[Dim | int]) -> bool:

@@ -224,8 +224,8 @@ def cast(node: Node) -> Tensor:
     """Elements of another type."""
     kind = node.get_kind("to") if node.op == "Cast" else node.value(1).kind
     x = node.x()
-    if kind.bits == 0:
-        raise node.refuse(f"a cast from {x.kind.name} to {kind.name}")
+    if kind.is_text != x.kind.is_text:
+        raise NeedsValueError(f"{node.where}: a cast from {x.kind.name} to {kind.name}", 0)
     saturate = bool(node.get_int("saturate", 1))
     if kind == POWERS and (not saturate or node.get_text("round_mode", "up") != "up"):
         raise node.refuse("a cast to float8e8m0 but up, and saturated,")
