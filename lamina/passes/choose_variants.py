@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -16,7 +17,8 @@ from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import argument_attributes, find_function
-from lamina.passes.groups import Groups, calls_in
+from lamina.passes.groups import Groups, body_ops, calls_in
+from lamina.passes.kernels.linear_kernel import Product, is_linear, shape_of
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,15 @@ class ChooseVariantsPass(ModulePass):
         groups = Groups.of(op)
         attends = self.attention and any(map(_attends, groups.by_name.values()))
         asked = {*self.bounds, *(self.attention if attends else ())}
-        rows = _rows(groups, function, {"linear", "attention"} if attends else {"linear"})
-        if rows is None:
+        anchors = {"linear", "attention"} if attends else {"linear"}
+        found = [
+            (dim, groups.called(call))
+            for call in calls_in(function.body.block)
+            if groups.called(call).anchor.data in anchors
+            for dim in _rows_of(call)
+        ]
+        rows = _most(dim for dim, _ in found)
+        if rows is None or _is_of_parts(rows, found):
             return
         if bounds := sorted(each for each in asked if each > 1 or _steps(function, rows)):
             _branch(function, rows, bounds)
@@ -58,13 +67,29 @@ def _attends(group: nn.GroupOp) -> bool:
     return group.anchor.data == "attention"
 
 
-def _rows(groups: Groups, function: FuncOp, anchors: set[str]) -> Dim | None:
-    found: Counter[Dim] = Counter()
-    for call in calls_in(function.body.block):
-        if groups.called(call).anchor.data in anchors:
-            ranked = (y for y in call.ys if y.type.name == "tensor")
-            found.update(dim for y in ranked for dim in extents(y.type)[:1] if dim.symbols)
+def _rows_of(call: nn.CallOp) -> Iterator[Dim]:
+    """Yield the symbolic rows of a call's results."""
+    for y in call.ys:
+        if y.type.name == "tensor":
+            yield from (dim for dim in extents(y.type)[:1] if dim.symbols)
+
+
+def _most(dims: Iterable[Dim]) -> Dim | None:
+    found = Counter(dims)
     return found.most_common(1)[0][0] if found else None
+
+
+def _is_of_parts(rows: Dim, found: Sequence[tuple[Dim, nn.GroupOp]]) -> bool:
+    """Whether most weights are those of products that have several rows for each of `rows`."""
+    same = sum(_weights(group) for dim, group in found if dim == rows)
+    parts = (group for dim, group in found if dim != rows and dim.symbols >= rows.symbols)
+    return sum(map(_weights, parts)) > same
+
+
+def _weights(group: nn.GroupOp) -> int:
+    """Return the elements of the weights of a group's products."""
+    products = [cast("Product", op) for op in body_ops(group) if is_linear(op)]
+    return sum(shape.depth * shape.columns for shape in map(shape_of, products))
 
 
 def _steps(function: FuncOp, rows: Dim) -> bool:

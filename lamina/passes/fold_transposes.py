@@ -18,10 +18,8 @@ from lamina.dialects.tile import values
 from lamina.passes.constants import depends_on_weights
 from lamina.passes.functions import find_function
 from lamina.passes.kernels.anchors import is_pointwise
+from lamina.passes.reshaped_transposes import Order, Same, equal_extents, exchange, is_free
 from lamina.passes.rewriting import erase_unused, replace_with
-
-Order = tuple[int, ...]
-"""Dimension i of a transposed tensor is dimension order[i] of the tensor before."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +27,11 @@ class FoldTransposesPass(ModulePass):
     """Transposes come as late as they can, and two in a row are one, or none.
 
     f(transpose(x)) -> transpose(f(x)) for maps of elements, concatenations, paddings, slices, and
-    rows that are looked up; a reduction is of the dimensions before. What else a map takes has to
-    have its other order for nothing: another transpose of this kind, a number, or one number for
-    each place in a dimension. Weights stay as they are.
+    rows that are looked up; a reduction is of the dimensions before. A reshape comes before the
+    transpose if it splits dimensions or renames extents, or if transposes follow that take up what
+    is left. What else a map takes has to have its other order for nothing: another transpose of
+    this kind, a number, or one number for each place in a dimension. Weights stay as they are.
+    What leaves all elements in their order is a reshape.
     """
 
     name = "fold-transposes"
@@ -42,22 +42,49 @@ class FoldTransposesPass(ModulePass):
         if function is None:
             return
         block, weights = function.body.block, depends_on_weights(function)
+        same = equal_extents(function)
         for each in list(block.ops):
             if each.results and not any(y in weights for y in each.results):
-                _fold(each, weights)
+                _fold(each, weights, same)
+        for each in list(block.ops):
+            if isinstance(each, nn.TransposeOp) and each.y not in weights:
+                _flatten(each)
         erase_unused(block)
 
 
-def _fold(op: Operation, weights: set[SSAValue]) -> None:
+def _fold(op: Operation, weights: set[SSAValue], same: Same) -> None:
     moved = [v.owner for v in op.operands if isinstance(v.owner, nn.TransposeOp)]
     moved = [each for each in moved if each.y not in weights]
     if not moved:
         return
     order = values(moved[0].perm)
-    if type(op) in RULES:
+    if isinstance(op, nn.ReshapeOp):
+        _reshape(op, order, same)
+    elif type(op) in RULES:
         RULES[type(op)](op, order)
     elif is_pointwise(op):
         _map(op, order)
+
+
+def _reshape(op: nn.ReshapeOp, order: Order, same: Same) -> None:
+    """reshape(transpose(x)) -> transpose(reshape(x)), or with a transpose of x if more follow."""
+    found = exchange(op, order, same)
+    if found is None:
+        return
+    x, new = cast("nn.TransposeOp", op.x.owner).x, list[Operation]()
+    if list(found.before) != sorted(found.before):
+        if not all(isinstance(use.operation, nn.TransposeOp) for use in op.y.uses):
+            return
+        x = _add(nn.TransposeOp(x, found.before), new)
+    new.append(nn.ReshapeOp(x, found.shape, assumed=op.assumed is not None))
+    _turn(op, new, found.after)
+
+
+def _flatten(op: nn.TransposeOp) -> None:
+    """transpose(x) -> reshape(x), where it moves dimensions of 1 alone"""
+    if is_free(extents(op.x.type), values(op.perm)):
+        new = nn.ReshapeOp(op.x, extents(op.y.type))
+        replace_with(op, [new], [new.y])
 
 
 def _map(op: Operation, order: Order) -> None:

@@ -54,3 +54,25 @@ def test_attention_to_pages_has_bounds_of_its_own() -> None:
     of = module_of(lambda body: attention(body, kinds, 2, 1), "attention")
     assert bounds(of, "1 attention=16") == [1, 16]
     assert bounds(module("T"), "1 attention=16") == [1]
+
+
+def products(larger: int) -> ModuleOp:
+    """A product of one row for each image, and one of several with weights `larger` times as large."""
+    wide = f'tensor<?x{8 * larger}xf32, #nn.dims<["7*N"]>>'
+    text = f"""
+    func.func @forward(%x: tensor<?x8xf32, #nn.dims<["N"]>>, %w: tensor<1x8x16xf32>,
+        %p: {wide}, %v: tensor<1x{8 * larger}x16xf32>)
+        -> (tensor<?x1x16xf32, #nn.dims<["N"]>>, tensor<?x1x16xf32, #nn.dims<["7*N"]>>) {{
+      %y = nn.dot_general %x, %w {{contract = [[1, 1]]}}
+        : (tensor<?x8xf32, #nn.dims<["N"]>>, tensor<1x8x16xf32>)
+        -> tensor<?x1x16xf32, #nn.dims<["N"]>>
+      %z = nn.dot_general %p, %v {{contract = [[1, 1]]}}
+        : ({wide}, tensor<1x{8 * larger}x16xf32>) -> tensor<?x1x16xf32, #nn.dims<["7*N"]>>
+      func.return %y, %z : tensor<?x1x16xf32, #nn.dims<["N"]>>, tensor<?x1x16xf32, #nn.dims<["7*N"]>>
+    }}"""
+    return parse_module(manager.context(), text, "text")
+
+
+def test_one_row_is_not_where_most_weights_meet_several_rows_of_each() -> None:
+    assert bounds(products(1)) == [1]
+    assert bounds(products(2)) == []
