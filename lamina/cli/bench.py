@@ -93,6 +93,7 @@ def bench(
     from lamina.measure.peers.peer import check_peers, running
     from lamina.measure.rounds import measure
     from lamina.targets.spec import target_spec
+    from lamina.targets.text_executable import without_texts
 
     held = [Bound.of(text) for text in bounds or ()]
     names = list(dict.fromkeys(name.strip() for name in peers.split(",") if name.strip()))
@@ -106,9 +107,10 @@ def bench(
         chosen = compiler.resolve_target(target, read, threads)
         executable = compiler.compile(read, chosen)
         subject, prompt = subject_of(read, executable, asked)
-    workers = _threads(executable, threads)
+    code = without_texts(executable)
+    workers = _threads(code, threads)
     with working("Measuring the machine"):
-        limits = _limits(executable, compiler.resolve_target(target, read), workers, repeat)
+        limits = _limits(code, compiler.resolve_target(target, read), workers, repeat)
     with ExitStack() as stack, working(f"Measuring {path.name}"):
         source, room = read.source or path, len(prompt) + subject.phases[-1].tokens
         others = [

@@ -1,10 +1,11 @@
 """`lamina run`: compute a model's outputs once."""
 
 from collections.abc import Mapping
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -41,6 +42,18 @@ _EXTENT: Final = 8
 _DRAWN: Final = 8
 """Bytes of a number as it is drawn, before it takes its own dtype."""
 
+_TEXTS: Final = 100
+"""How many texts there are to draw from."""
+
+_SHOWN: Final = 4
+"""How many texts of an output are printed."""
+
+_LONGEST: Final = 40
+"""Characters of each that are."""
+
+_WIDE: Final = 4
+"""Bytes of a character in an array of texts."""
+
 
 def run(
     *,
@@ -58,7 +71,7 @@ def run(
         bool,
         typer.Option(
             "--random",
-            help="Make up the other inputs: normal floats, integers that are 0 or 1; "
+            help="Make up the other inputs: normal floats, integers that are 0 or 1, short texts; "
             "for a decoder a ragged batch of sequences.",
         ),
     ] = False,
@@ -78,7 +91,7 @@ def run(
             metavar="DIR",
             parser=read_path,
             show_default=False,
-            help="Write each output as a .npy file.",
+            help="Write each output as a .npy file; texts have NumPy's kind U.",
         ),
     ] = None,
     target: TargetOption = "auto",
@@ -124,11 +137,14 @@ def run(
         seconds = perf_counter() - start
     if output is not None:
         _write(output, outputs)
-    rows = [{"name": name, **_statistics(array)} for name, array in outputs.items()]
+    rows = [{"name": name, **_said(array)} for name, array in outputs.items()]
     if json:
         emit_json({"model": str(path), "seconds": seconds, "outputs": rows})
         return
-    emit_table(tuple(rows[0]) if rows else (), ([_short(v) for v in row.values()] for row in rows))
+    # Texts have other columns than numbers.
+    for _, group in groupby(sorted(rows, key=tuple, reverse=True), tuple):
+        same = list(group)
+        emit_table(tuple(same[0]), ([_short(v) for v in row.values()] for row in same))
     print(f"{seconds * 1e3:.2f} ms")
 
 
@@ -166,7 +182,12 @@ def make_up(
     for each in wanted:
         size = prod(shapes[each.name]) * max(_dtype(each).itemsize, _DRAWN)
         check_memory(f"input {each.name!r} of shape {shapes[each.name]}", size)
-    return {each.name: _random(rng, shapes[each.name], _dtype(each)) for each in wanted}
+    return {
+        each.name: _random_texts(rng, shapes[each.name])
+        if each.text
+        else _random(rng, shapes[each.name], _dtype(each))
+        for each in wanted
+    }
 
 
 def _shape(binding: "Binding", sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -187,6 +208,12 @@ def _random(rng: "np.random.Generator", shape: tuple[int, ...], dtype: "np.dtype
     return values.astype(dtype)
 
 
+def _random_texts(rng: "np.random.Generator", shape: tuple[int, ...]) -> "Array":
+    import numpy as np
+
+    return np.strings.add("text ", rng.integers(0, _TEXTS, shape).astype(np.str_))
+
+
 def _write(folder: Path, outputs: "Mapping[str, Array]") -> None:
     from urllib.parse import quote
 
@@ -198,7 +225,34 @@ def _write(folder: Path, outputs: "Mapping[str, Array]") -> None:
         # "." is not quoted, and a file must not leave the folder.
         path = folder / f"{quote(name, safe='').replace('..', '%2E%2E')}.npy"
         with writing(path):
-            np.save(path, array)
+            np.save(path, _plain(name, array), allow_pickle=False)
+
+
+def _plain(name: str, array: "Array") -> "Array":
+    """Return texts as elements of one width, and other arrays as they are."""
+    import numpy as np
+
+    from lamina.targets.memory_limit import check_memory
+
+    if array.dtype != np.object_:
+        return array
+    longest = max(map(len, array.ravel().tolist()), default=1)
+    check_memory(f"output {name!r} as texts of {longest} characters", array.size * longest * _WIDE)
+    return array.astype(np.str_)
+
+
+def _said(array: "Array") -> dict[str, Any]:
+    if array.dtype != object:
+        return _statistics(array)
+    texts: list[str] = array.ravel().tolist()
+    return {
+        "dtype": "text",
+        "shape": list(array.shape),
+        "distinct": len(set(texts)),
+        "longest": max(map(len, texts), default=0),
+        # What was no UTF-8 in a file is none on a terminal.
+        "first": [n.encode("utf-8", "backslashreplace").decode() for n in texts[:_SHOWN]],
+    }
 
 
 def _statistics(array: "Array") -> dict[str, Any]:
@@ -218,4 +272,7 @@ def _statistics(array: "Array") -> dict[str, Any]:
 
 
 def _short(value: object) -> object:
+    if isinstance(value, list):
+        cells = cast("list[object]", value)
+        return f"[{', '.join(repr(n[:_LONGEST] if isinstance(n, str) else n) for n in cells)}]"
     return f"{value:.6g}" if isinstance(value, float) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,17 @@ def with_texts(executable: Executable) -> Executable:
     return TracedTextExecutable(executable) if traced else TextExecutable(executable)
 
 
+def without_texts(executable: Executable) -> Executable:
+    """Return what computes with codes in an executable that `with_texts` gave."""
+    return executable.inner if isinstance(executable, TextExecutable) else executable
+
+
 class TextExecutable(Executable):
     """Any target's executable, called with arrays of str in place of codes."""
 
     def __init__(self, executable: Executable) -> None:
         """Take what computes with codes; the texts of its constants stay known while this lives."""
-        self._inner: Any = executable
+        self.inner = executable
         self._signature = executable.signature
         self._pinned = TEXT_TABLE.pin(self._signature.texts or ())
 
@@ -49,7 +54,7 @@ class TextExecutable(Executable):
                 else given.pop(each.name)
                 for each in self._signature.inputs
             ]
-            found: dict[str, Array] = self._inner(*arrays, **given)
+            found = self.inner(*arrays, **given)
             for each in self._signature.outputs:
                 if each.text:
                     found[each.name] = TEXT_TABLE.decode(found[each.name])
@@ -62,11 +67,11 @@ class TracedTextExecutable(TextExecutable):
     @property
     def timeline(self) -> Timeline | None:
         """Where steps are noted, if they are; see `lamina.targets.timeline.trace`."""
-        return self._inner.timeline
+        return cast("Traced", self.inner).timeline
 
     @timeline.setter
     def timeline(self, timeline: Timeline | None) -> None:
-        self._inner.timeline = timeline
+        cast("Traced", self.inner).timeline = timeline
 
 
 def text_array(binding: Binding, value: object) -> npt.NDArray[np.object_]:

@@ -35,8 +35,28 @@ def check_text_operands(node: Node) -> None:
     name = f"{domain}.{node.op}" if domain else node.op
     if name not in TAKES_TEXTS and name not in TEXT_OPERATORS:
         raise node.refuse("an input of element type string")
+    if (at := _mixed(node, domain)) is not None:
+        raise node.fault(f"input {at}: expected element type string as others have")
     if domain == "" and node.given("reduction") and node.get_text("reduction") != "none":
         raise node.refuse("a reduction of element type string")
+
+
+def _mixed(node: Node, domain: str) -> int | None:
+    """Return the index of an input that has no texts, though one of the same type has."""
+    from onnx import defs
+
+    try:
+        schema = defs.get_schema(node.op, node.version, domain)
+    except defs.SchemaError:
+        return None
+    found: dict[str, bool] = {}
+    for n, value in enumerate(node.inputs):
+        formal = schema.inputs[min(n, len(schema.inputs) - 1)]
+        if value is not None and formal.is_homogeneous:
+            has = _has_texts(value)
+            if found.setdefault(formal.type_str, has) != has:
+                return n
+    return None
 
 
 def _has_texts(value: Value) -> bool:

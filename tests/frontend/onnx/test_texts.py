@@ -1,10 +1,11 @@
 """Tensors of texts: from str to str, compiled where elements only move, by meaning elsewhere."""
 
+import json
 import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,17 @@ def test_no_operator_calculates_with_texts(operator: str) -> None:
         made([node], [texts("x", 2)])
 
 
+def test_texts_and_numbers_do_not_meet() -> None:
+    with pytest.raises(FormatError, match="input 1: expected element type string"):
+        made([of("Equal", "x n", "y")], [texts("x", 1), declared("n", np.zeros(1, np.int64))])
+
+
+def test_bytes_that_are_no_utf_8_are_kept() -> None:
+    node = helper.make_node("Constant", [], ["v"], value_strings=[b"\xff", b"a"])
+    exe = made([node, of("Identity", "v", "y")], [])
+    assert [each.encode("utf-8", "surrogateescape") for each in exe()["y"]] == [b"\xff", b"a"]
+
+
 def test_a_pattern_that_is_none_is_named() -> None:
     exe = made([of("RegexFullMatch", "x", "y", pattern="(")], [texts("x", 1)], hosted=True)
     with pytest.raises(FormatError, match=r"attribute pattern: '\('"):
@@ -367,6 +379,27 @@ def test_a_compiled_file_knows_its_texts(greeting: Path, tmp_path: Path) -> None
     exe = lamina.compile(lamina.read(place))
     assert [each.elements for each in (*exe.inputs, *exe.outputs)] == ["text", "text"]
     assert exe(["ä"])["y"].tolist() == ["ä", '"Ö"\n\\', ""]
+
+
+def test_the_command_reads_makes_up_and_writes_texts(
+    greeting: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    np.save(tmp_path / "x.npy", np.array(["ä", "b c"]))
+    given = ("--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path, "--json")
+    _, out, _ = command("run", greeting, *given)
+    (said,) = json.loads(out)["outputs"]
+    assert (said["dtype"], said["distinct"], said["first"][:2]) == ("text", 4, ["ä", "b c"])
+    assert np.load(tmp_path / "y.npy").tolist() == ["ä", "b c", '"Ö"\n\\', ""]
+    _, out, _ = command("run", greeting, "--random", "--dim", "N=3")
+    assert "y     text   [5]" in out
+
+
+def test_the_command_refuses_numbers_for_texts(
+    greeting: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(2))
+    code, _, err = command("run", greeting, "--input", f"x={tmp_path / 'x.npy'}")
+    assert (code, "input 'x': expected texts" in err) == (1, True)
 
 
 def test_every_stage_knows_its_texts(greeting: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn
-from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, POWERS
+from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, POWERS, STRING
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
@@ -408,13 +408,12 @@ def constant(node: Node) -> Known:
     for name, read in forms.items():
         if node.given(name):
             return Known(read(), KINDS[1] if "float" in name else KINDS[7])
-    if node.given("value_string") or node.given("value_strings"):
-        texts = (
-            node.get_text("value_string")
-            if node.given("value_string")
-            else node.get_texts("value_strings")
-        )
-        return Known(np.array(texts, np.object_), KINDS[8])
+    for name in ("value_string", "value_strings"):
+        if node.given(name):
+            given = node.attribute(name)
+            texts = [given.s] if name == "value_string" else given.strings
+            found = np.array([n.decode("utf-8", "surrogateescape") for n in texts], np.object_)
+            return Known(found.reshape(()) if name == "value_string" else found, STRING)
     if node.given("sparse_value"):
         raise node.refuse("a sparse tensor")
     proto = node.attribute("value").t
