@@ -16,6 +16,7 @@ from lamina.frontend.model import MOST_READ
 from lamina.frontend.onnx.checks import graphs_of
 from lamina.frontend.onnx.emit import Emit, element_of
 from lamina.frontend.onnx.kinds import KINDS, Kind
+from lamina.frontend.onnx.standard import type_of_array
 from lamina.frontend.onnx.values import Array, Known, Tensor, Value
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _types(
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     try:
         schema = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
-        given = {name: _type(value) for name, value in arrays.items()}
+        given = {name: type_of_array(value) for name, value in arrays.items()}
         data = {name: t for name, v in arrays.items() if (t := _data(name, v)) is not None}
         imports = [onnx.OperatorSetIdProto(domain=d, version=v) for d, v in opsets.items()]
         found = shape_inference.infer_node_outputs(
@@ -200,13 +201,6 @@ def _ranked(
         left = rank + count if op == "Unsqueeze" else rank - count
         return {proto.output[0]: (x.kind, tuple(Dim.symbol(next(fresh)) for _ in range(left)))}
     return {}
-
-
-def _type(value: Array) -> Any:
-    from onnx import helper
-
-    shape = [n.constant if n.constant is not None else str(n) for n in value.shape]
-    return helper.make_tensor_type_proto(value.kind.number, shape)
 
 
 def _data(name: str, value: Array) -> Any:

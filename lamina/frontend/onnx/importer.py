@@ -30,6 +30,7 @@ from lamina.frontend.onnx.legacy import BROADCASTS, align_operand
 from lamina.frontend.onnx.model_file import OnnxFile, function_path
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import CONVERTERS, Converter, converter_of
+from lamina.frontend.onnx.standard import standard_defaults, standard_function
 from lamina.frontend.onnx.text_operands import check_text_operands
 from lamina.frontend.onnx.values import HIGHEST_RANK, Array, Known, Several, Tensor, Value
 from lamina.frontend.shown import shown
@@ -195,7 +196,7 @@ class Importer:
         if _qualified(domain, proto.op_type) in HOSTED:
             return self._foreign(proto, node.refuse("a rank that is not known"), scope)
         body = self._functions.get((proto.domain, proto.op_type))
-        body = body or _standard_function(proto, domain, node.version, inputs)
+        body = body or standard_function(proto, domain, node.version, inputs)
         if body is not None:
             return self._function(body, proto, inputs, scope)
         known = domain in scope.opsets or domain == ""
@@ -266,7 +267,7 @@ class Importer:
         given = {each.name: each for each in proto.attribute}
         defaults = {each.name: each for each in function.attribute_proto}
         if function.name == proto.op_type and (proto.domain, proto.op_type) not in self._functions:
-            defaults |= _standard_defaults(proto, outer.opsets)
+            defaults |= standard_defaults(proto, outer.opsets)
         path = function_path(function.domain, function.name)
         scope = Scope(path, {**outer.opsets, **opsets}, None, attributes={**defaults, **given})
         scope.values |= dict(
@@ -406,43 +407,3 @@ def _symbol(name: str) -> str:
 
 def _qualified(domain: str, op: str) -> str:
     return f"{shown(domain)[1:-1]}.{op}" if domain else op
-
-
-def _standard_defaults(proto: NodeProto, opsets: Mapping[str, int]) -> dict[str, AttributeProto]:
-    """Return what the attributes of an operator of the standard are where they are not given."""
-    from onnx import defs
-
-    domain = "" if proto.domain == "ai.onnx" else proto.domain
-    schema = defs.get_schema(proto.op_type, opsets.get(domain, 1), domain)
-    found = {name: each.default_value for name, each in schema.attributes.items()}
-    return {name: value for name, value in found.items() if value.name}
-
-
-def _standard_function(
-    proto: NodeProto, domain: str, version: int, inputs: Sequence[Value]
-) -> FunctionProto | None:
-    """Return the body that the standard gives an operator, if it gives it one."""
-    import onnx
-    from onnx import defs
-
-    try:
-        schema: Any = defs.get_schema(proto.op_type, version, domain)
-    except defs.SchemaError:
-        return None
-    if schema.has_function:
-        return schema.function_body
-    if not schema.has_context_dependent_function:
-        return None
-    types: list[bytes] = []
-    for value in inputs:
-        if isinstance(value, Several) or value is None:
-            types.append(onnx.TypeProto().SerializeToString())
-            continue
-        shape = [n.constant if n.constant is not None else str(n) for n in value.shape]
-        types.append(
-            onnx.helper.make_tensor_type_proto(value.kind.number, shape).SerializeToString()
-        )
-    body = schema.get_context_dependent_function(proto.SerializeToString(), types)
-    function = onnx.FunctionProto()
-    function.ParseFromString(body)
-    return function if function.node else None
