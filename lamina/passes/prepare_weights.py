@@ -11,7 +11,9 @@ from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
+from lamina.dialects.dims import product
 from lamina.dialects.names import hint_of
+from lamina.dialects.tensors import extents
 from lamina.passes.constants import depends_on_weights, is_listed
 from lamina.passes.functions import EMPTY, argument_attributes, find_function, retype
 
@@ -23,7 +25,7 @@ class PrepareWeightsPass(ModulePass):
     """`@prepare` computes all that depends on weights alone; `@forward` takes its results.
 
     What only makes a weight larger stays in `@forward`, to be fused with its use: widening casts,
-    dequantising, constants of one value.
+    dequantising, repetition, constants of one value.
     """
 
     name = "prepare-weights"
@@ -159,6 +161,8 @@ def _widens(op: Operation) -> bool:
     """Whether an operation only makes a weight larger."""
     if isinstance(op, quant.DequantizeOp):
         return True
+    if isinstance(op, nn.BroadcastOp):
+        return product(extents(op.x.type)) != product(extents(op.y.type))
     if not isinstance(op, nn.CastOp):
         return False
     before, after = nn.element(op.x), nn.element(op.y)

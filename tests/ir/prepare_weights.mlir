@@ -21,10 +21,12 @@
 // CHECK-NEXT:    %wide = nn.cast %[[W]]
 // CHECK-NEXT:    %two = nn.constant
 // CHECK-NEXT:    %y = nn.dot_general %x, %wide
+// CHECK-NEXT:    %[[R:.*]] = nn.broadcast %[[B:.*]] {dims = array<i64: 1>}
+// CHECK-NEXT:    %z = nn.add %s, %[[R]]
 
 !x = tensor<?x4xf32, #nn.dims<["T"]>>
 
-func.func @forward(%x: !x {lamina.input = "x"}, %w: tensor<8x4xf16> {lamina.weight = "w"}, %g: tensor<4xf32> {lamina.weight = "g"}) -> (tensor<?x8xf32, #nn.dims<["T"]>>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xi32>, !x) {
+func.func @forward(%x: !x {lamina.input = "x"}, %s: tensor<9x4xf32> {lamina.input = "s"}, %w: tensor<8x4xf16> {lamina.weight = "w"}, %g: tensor<4xf32> {lamina.weight = "g"}) -> (tensor<?x8xf32, #nn.dims<["T"]>>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xi32>, !x, tensor<9x4xf32>) {
   %turned = nn.transpose %w {perm = array<i64: 1, 0>} : (tensor<8x4xf16>) -> tensor<4x8xf16>
   %wide = nn.cast %turned : (tensor<4x8xf16>) -> tensor<4x8xf32>
   %back = nn.transpose %wide {perm = array<i64: 1, 0>} : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -32,5 +34,7 @@ func.func @forward(%x: !x {lamina.input = "x"}, %w: tensor<8x4xf16> {lamina.weig
   %listed = nn.constant {value = dense<[1, 2]> : tensor<2xi32>} : tensor<2xi32>
   %two = nn.constant {value = 2.0 : f32} : !x
   %y = nn.dot_general %x, %wide {contract = [[1, 0]]} : (!x, tensor<4x8xf32>) -> tensor<?x8xf32, #nn.dims<["T"]>>
-  func.return %y, %back, %g, %root, %listed, %two : tensor<?x8xf32, #nn.dims<["T"]>>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xi32>, !x
+  %repeated = nn.broadcast %root {dims = array<i64: 1>} : (tensor<4xf32>) -> tensor<9x4xf32>
+  %z = nn.add %s, %repeated : tensor<9x4xf32>
+  func.return %y, %back, %g, %root, %listed, %two, %z : tensor<?x8xf32, #nn.dims<["T"]>>, tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xi32>, !x, tensor<9x4xf32>
 }
