@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from lamina.dialects import nn
 from lamina.errors import InputError, UnsupportedError
+from lamina.frontend.onnx.checks import node_label
 from lamina.frontend.onnx.foreign import ONNX, captured, model_of_graph, model_of_payload
 from lamina.frontend.onnx.hosted import HOSTED, TRAINING, Call
 from lamina.frontend.onnx.importer import Importer
@@ -70,7 +71,11 @@ class GraphRunner:
             return self._loop.run(named)
         if self._hosted is not None:
             call = Call.of(self._node, _decoded(named, self._kinds), self._kinds)
-            return [TEXT_TABLE.encode(y) if y.dtype == object else y for y in self._hosted(call)]
+            try:
+                found = self._hosted(call)
+            except InputError as error:
+                raise InputError(f"node {node_label(self._node, '')!r}: {error}") from error
+            return [TEXT_TABLE.encode(y) if y.dtype == object else y for y in found]
         return _imported(self._file, self._kinds, named)
 
 

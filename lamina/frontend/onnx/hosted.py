@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lamina.errors import InputError
+from lamina.frontend.onnx.hosted_images import IMAGE_OPERATORS
 from lamina.frontend.onnx.hosted_texts import TEXT_CASTS, TEXT_OPERATORS
 from lamina.frontend.onnx.kinds import KINDS, Kind
 
@@ -308,6 +309,7 @@ HOSTED: Final[dict[str, Meaning]] = {
     "RoiAlign": _roi_align,
     "TfIdfVectorizer": _tf_idf,
     "Unique": _unique,
+    **IMAGE_OPERATORS,
     **TEXT_OPERATORS,
 }
 """The operators that run so, by domain, if it is not the standard's, and name."""

@@ -11,6 +11,7 @@ _FAMILIES: Final = (
     "sequences",
     "signal",
     "windows",
+    "deformed",
     "reductions",
     "resize",
     "products",
