@@ -733,7 +733,7 @@ class PadOp(_Map):
         rows = zip(map(Dim.of, low), extents(x.type), map(Dim.of, high), strict=True)
         super().__init__(
             operands=[x],
-            properties={"low": _widths(low), "high": _widths(high), "value": value},
+            properties={"low": pad_widths(low), "high": pad_widths(high), "value": value},
             result_types=[tensor(element(x), [lo + n + hi for lo, n, hi in rows])],
         )
 
@@ -755,7 +755,8 @@ class PadOp(_Map):
         require(extents(self.y.type) == tuple(lo + n + hi for lo, n, hi in rows), "pad: shape")
 
 
-def _widths(widths: Sequence[Dim | int]) -> Attribute:
+def pad_widths(widths: Sequence[Dim | int]) -> DenseArrayBase[Any] | ArrayAttr[StringAttr]:
+    """Return the property of an `nn.pad` that holds these widths: numbers if all of them are."""
     numbers = [Dim.of(width).constant for width in widths]
     if all(number is not None for number in numbers):
         return ints([number or 0 for number in numbers])

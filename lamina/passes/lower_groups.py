@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,7 +14,7 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn, plan, tile
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
-from lamina.dialects.tensors import extents
+from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import values
 from lamina.errors import LoweringError
 from lamina.passes.decompose_composites import decompose_in
@@ -24,15 +23,13 @@ from lamina.passes.groups import Groups, before_reshapes, is_assumed
 from lamina.passes.hosted_groups import check_fallback, say_hosted
 from lamina.passes.kernels.anchors import ANCHORS
 from lamina.passes.kernels.build import build_kernel
-from lamina.passes.kernels.general_extents import generalised
-from lamina.passes.kernels.group_key import Key, kernel_key
-from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.group_key import Key
 from lamina.passes.kernels.register_tile import TileDoesNotFit
 from lamina.passes.kernels.rows import STATISTICS
-from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
 from lamina.passes.known import KNOWN
 from lamina.passes.own_outputs import own_outputs
 from lamina.passes.rewriting import inherit_source
+from lamina.passes.shared_groups import Shape, shared_groups
 
 
 @dataclass(frozen=True)
@@ -41,10 +38,11 @@ class LowerGroupsPass(ModulePass):
 
     Groups that differ in nothing but the names of their symbols, or of up to 8 nodes that an index
     is refused by, are one kernel; convolutions and pools also where images have other extents,
-    slices and transposes where tensors have, which are arguments. Outputs are arguments after
-    all others. A group that is marked to run on the host, or that no
-    builder takes, is run by its NumPy meaning (`plan.host`), with a warning that names it;
-    `fallback=error` refuses them all in one sentence. A tile that does not fit is refused.
+    which are arguments, and groups that go through rows where extents and ranks are others that
+    leave what they do as it is. Outputs are arguments after all others. A group that is marked to
+    run on the host, or that no builder takes, is run by its NumPy meaning (`plan.host`), with a
+    warning that names it; `fallback=error` refuses them all in one sentence. A tile that does not
+    fit is refused.
     """
 
     name = "lower-groups"
@@ -65,52 +63,30 @@ class LowerGroupsPass(ModulePass):
         kernels: dict[str, _Kernel] = {}
         hosted: dict[str, str] = {}
         groups = Groups.of(op).by_name
-        for name, (group, general) in _general(groups).items():
-            if group.host is not None or general.key not in made:
-                lowered = _lower(general.group)
+        for name, shared in shared_groups(groups).items():
+            group = groups[name]
+            if group.host is not None or shared.key not in made:
+                lowered = _lower(shared.group)
                 if isinstance(lowered, str):
                     hosted[name] = lowered
                     continue
                 op.body.block.insert_op_before(lowered, group)
-                made[general.key] = name
+                made[shared.key] = name
             group.detach()
             group.erase()
-            kernels[name] = _Kernel(made[general.key], [*general.symbols, tile.WORKERS])
+            symbols = [*shared.symbols, tile.WORKERS]
+            kernels[name] = _Kernel(made[shared.key], symbols, shared.shapes)
         say_hosted(function, groups, hosted, self.fallback)
         _Forward(function, kernels).lower()
 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """The kernel of a group, which may be another group's too, and what its symbols are."""
+    """The kernel of a group, which may be another group's too, what its symbols are, and shapes."""
 
     name: str
     symbols: list[str]
-
-
-@dataclass(frozen=True)
-class _General:
-    """A group of which others may be cases, and what its symbols are in this one."""
-
-    group: nn.GroupOp
-    key: Key
-    symbols: list[str]
-
-
-def _general(groups: Mapping[str, nn.GroupOp]) -> dict[str, tuple[nn.GroupOp, _General]]:
-    """Return each group with what its kernel is made of."""
-    found = {name: generalised(group) for name, group in groups.items()}
-    keys = {name: kernel_key(general) for name, (general, _) in found.items()}
-    checks: dict[Key, SharedChecks] = {key: SharedChecks() for key in keys.values()}
-    places = {name: checks[keys[name]].place(nodes_of(groups[name])) for name in groups}
-    result: dict[str, tuple[nn.GroupOp, _General]] = {}
-    for name, group in groups.items():
-        (general, extents), (turn, which) = found[name], places[name]
-        named = name_nodes(general, checks[keys[name]].rounds[turn])
-        known = {**extents, WHICH: Dim.of(which)}
-        symbols = [str(known.get(s, s)) for s in group_symbols(named)]
-        result[name] = group, _General(named, (keys[name], turn), symbols)
-    return result
+    shapes: list[Shape | None]
 
 
 def _lower(group: nn.GroupOp) -> tile.KernelOp | str:
@@ -239,8 +215,25 @@ class _Forward:
             access = ["read"] * len(op.xs) + ["write"] * len(outs)
             self._add(plan.HostOp(name, buffers, access), op, block)
         else:
-            call = plan.CallOp(kernel.name, buffers, kernel.symbols)
+            call = plan.CallOp(
+                kernel.name, self._shaped(buffers, kernel.shapes, block), kernel.symbols
+            )
             self._add(plan.LaunchOp(Region(Block([call]))), op, block)
+
+    def _shaped(
+        self, buffers: list[SSAValue], shapes: list[Shape | None], block: Block
+    ) -> list[SSAValue]:
+        """Return buffers under the shapes that a kernel takes them in."""
+        result: list[SSAValue] = []
+        for buffer, shape in zip(buffers, shapes, strict=True):
+            kind = cast("plan.BufferType", buffer.type).tensor
+            if shape is None or extents(kind) == shape:
+                result.append(buffer)
+                continue
+            shaped = tensor(cast("TensorType[Any]", kind).get_element_type(), shape)
+            block.add_op(view := plan.ViewOp(buffer, Dim.of(0), plan.BufferType(shaped)))
+            result.append(view.y)
+        return result
 
     def _bound_by(self, op: nn.CallOp) -> list[str]:
         """Return the symbols of results' extents that nothing bound before."""

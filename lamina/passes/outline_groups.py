@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import blocks_in, find_function
-from lamina.passes.groups import Groups, body_ops, calls_of, users
+from lamina.passes.groups import Groups, body_ops, calls_of
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
-from lamina.passes.rewriting import erase_unused
+from lamina.passes.rewriting import erase_unused, replace_with
 
 FREE: tuple[type[Operation], ...] = (
     nn.ReshapeOp,
@@ -33,7 +33,8 @@ class OutlineGroupsPass(ModulePass):
     """`@forward` is calls of groups of one operation, and reshapes.
 
     Constants of one value, and what only widens a weight, are put in with each of their users;
-    what only repeats or counts, with each user that maps elements.
+    what only repeats or counts, with each user that maps elements. A constant of one value is
+    written in the shapes that it is used in.
     """
 
     name = "outline-groups"
@@ -45,6 +46,7 @@ class OutlineGroupsPass(ModulePass):
             return
         groups, block = Groups.of(op), function.body.block
         for inner in blocks_in(block)[::-1]:
+            _shape_constants(inner)
             erase_unused(inner)
             for each in list(inner.ops):
                 if not isinstance(each, FREE):
@@ -55,6 +57,18 @@ class OutlineGroupsPass(ModulePass):
             if call.parent is not None and _is_cheap(body_ops(groups.called(call))):
                 pending += _spread(groups, call)
         groups.drop_unused()
+
+
+def _shape_constants(block: Block) -> None:
+    """Give constants of one value, and single extents, the shapes that reshapes give them."""
+    for op in [op for op in block.ops if isinstance(op, nn.ReshapeOp)]:
+        match op.x.owner:
+            case nn.ConstantOp(value=FloatAttr() | IntegerAttr() as value):
+                replace_with(op, [new := nn.ConstantOp(value, op.y.type)], [new.y])
+            case nn.ExtentsOp(extents=(one,)) if len(extents(op.y.type)) < 2:
+                replace_with(op, [new := nn.ExtentsOp([one], op.y.type)], [new.y])
+            case _:
+                pass
 
 
 def _is_cheap(ops: list[Operation]) -> bool:
@@ -70,9 +84,10 @@ def _is_weight(value: SSAValue) -> bool:
 
 
 def _spread(groups: Groups, call: nn.CallOp) -> list[nn.CallOp]:
-    """Merge a call into each user that takes it; return the merged calls."""
+    """Merge a call into each user that takes it as it is; return the merged calls."""
     merged: list[nn.CallOp] = []
-    for user in users(call):
+    direct = dict.fromkeys(use.operation for y in call.ys for use in y.uses)
+    for user in direct:
         if isinstance(user, nn.CallOp) and _takes(groups, call, user):
             both = groups.merge(groups.beside(call, user), user)
             merged += [both] if both is not None else []

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from lamina.dialects import nn, tile
+from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents, tensor
-from lamina.passes.kernels.row_kernel import WIDEST
-
-_MOVES = (nn.SliceOp, nn.TransposeOp)
 
 Values = dict[str, Dim]
 """What symbols of a general group are in the group that it was made of."""
@@ -24,12 +21,8 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     """Return a group of any images that does what `group` does, and its new symbols' extents.
 
     The numbers of images and places of a convolution or pool become symbols, but for those of
-    which there is one alone; so do the extents of what only moves elements, but for short rows.
-    Other groups are what they were.
+    which there is one alone. Other groups are what they were, without what is not used.
     """
-    (*ops, _) = group.body.block.ops
-    if len(ops) == 1 and type(ops[0]) in _MOVES:
-        return _moving(group)
     found = [op for op in group.body.block.ops if isinstance(op, nn.ConvOp | nn.PoolOp)]
     if len(found) != 1 or len(extents(found[0].y.type)) != 2:
         return group, {}
@@ -50,36 +43,6 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     for value in _values(new):
         if value is not op.x and isinstance(value.type, TensorType):
             _follow(value, before, after)
-    return new, values
-
-
-def _moving(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
-    """Return a group of one slice or transpose of tensors of any extents."""
-    new, values = group.clone(), Values()
-    op = next(iter(new.body.block.ops))
-    assert isinstance(op, nn.SliceOp | nn.TransposeOp)
-    x, y = extents(op.x.type), extents(op.y.type)
-
-    def general(dim: Dim, role: str, *, last: bool = False) -> Dim:
-        if dim == 1 or (last and dim.constant is not None and dim.constant < WIDEST):
-            return dim
-        values[f"lamina.{role}"] = dim
-        return Dim.symbol(f"lamina.{role}")
-
-    if isinstance(op, nn.TransposeOp):
-        perm = tile.values(op.perm)
-        before = [general(n, f"extent{d}", last=d == perm[-1]) for d, n in enumerate(x)]
-        after = [before[d] for d in perm]
-    else:
-        after = [general(n, f"extent{d}", last=d == len(y) - 1) for d, n in enumerate(y)]
-        before, starts = list(after), list(op.starts)
-        steps = tile.values(op.step) or (1,) * len(x)
-        for d, (start, step) in enumerate(zip(op.starts, steps, strict=True)):
-            if (start, step, x[d]) != (0, 1, y[d]):
-                before[d], starts[d] = general(x[d], f"whole{d}"), general(start, f"start{d}")
-        op.start = ArrayAttr([StringAttr(str(start)) for start in starts])
-    _retype(op.x, before)
-    _retype(op.y, after)
     return new, values
 
 

@@ -1,0 +1,104 @@
+"""Find which groups have one kernel, and of which arguments it is called for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute
+
+from lamina.dialects import nn
+from lamina.dialects.cache import PagesType
+from lamina.dialects.dims import Dim
+from lamina.dialects.tensors import extents
+from lamina.passes.kernels.general_extents import Values, generalised
+from lamina.passes.kernels.general_maps import general_map
+from lamina.passes.kernels.group_key import Key, kernel_key
+from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
+from lamina.passes.rewriting import erase_unused
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class SharedGroup:
+    """A group of which others may be cases, and what it is of in this one.
+
+    `symbols` are what its symbols are; `shapes` those of its operands, None for a page pool, and
+    then of its results, page pools left out.
+    """
+
+    group: nn.GroupOp
+    key: Key
+    symbols: list[str]
+    shapes: list[Shape | None]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A group as others may be, the extents of its new symbols, and what its kernel depends on."""
+
+    group: nn.GroupOp
+    values: Values
+    key: Key
+
+    @staticmethod
+    def of(group: nn.GroupOp, values: Values) -> _Case:
+        return _Case(group, values, kernel_key(group))
+
+
+def shared_groups(groups: Mapping[str, nn.GroupOp]) -> dict[str, SharedGroup]:
+    """Return what the kernel of each group is made of."""
+    cases = _cases(groups)
+    checks: dict[Key, SharedChecks] = {case.key: SharedChecks() for case in cases.values()}
+    places = {name: checks[case.key].place(nodes_of(case.group)) for name, case in cases.items()}
+    result: dict[str, SharedGroup] = {}
+    for name, case in cases.items():
+        turn, which = places[name]
+        named = name_nodes(case.group, checks[case.key].rounds[turn])
+        known = {**case.values, WHICH: Dim.of(which)}
+        symbols = [str(known.get(s, s)) for s in group_symbols(named)]
+        shapes = _shapes(case.group, case.values)
+        result[name] = SharedGroup(named, (case.key, turn), symbols, shapes)
+    return result
+
+
+def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
+    """Return each group: of any extents where that makes two groups one, else as it is."""
+    plain: dict[str, _Case] = {}
+    general: dict[str, _Case] = {}
+    merged: dict[Key, set[Key]] = {}
+    for name, group in groups.items():
+        used = _used(group)
+        plain[name] = _Case.of(*generalised(used))
+        if used.anchor.data == "rows" and used.host is None:
+            if (found := general_map(used)) is not None:
+                general[name] = case = _Case.of(*found)
+                merged.setdefault(case.key, set()).add(plain[name].key)
+    for name, case in general.items():
+        if len(merged[case.key]) > 1:
+            plain[name] = case
+    return plain
+
+
+def _used(group: nn.GroupOp) -> nn.GroupOp:
+    """Return a group without the operations whose results nothing uses."""
+    new = group.clone()
+    erase_unused(new.body.block)
+    return new
+
+
+def _shapes(group: nn.GroupOp, values: Values) -> list[Shape | None]:
+    end = cast("nn.YieldOp", group.body.block.last_op)
+    results = [y.type for y in end.ys if not isinstance(y.type, PagesType)]
+    kinds = [*(arg.type for arg in group.body.block.args), *results]
+    return [_shape(kind, values) for kind in kinds]
+
+
+def _shape(kind: Attribute, values: Values) -> Shape | None:
+    if isinstance(kind, PagesType) or not isinstance(kind, TensorType):
+        return None
+    return tuple(dim.substitute(values) for dim in extents(cast("Attribute", kind)))
