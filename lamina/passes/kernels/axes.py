@@ -91,6 +91,8 @@ def axes_of(ops: Sequence[Operation]) -> Axes | None:
     """Return the dimensions of what operations take and give; None if one's are not known."""
     axes = Axes()
     for op in ops:
+        if isinstance(op, nn.ReshapeOp) and not keeps_dimensions(op):
+            return None
         tie = _TIES.get(type(op))
         if tie is None and op.has_trait(Elementwise, value_if_unregistered=False):
             tie = _tie_all
@@ -184,6 +186,18 @@ def _reduce(axes: Axes, op: nn.ReduceOp) -> None:
             at += 1
 
 
+def keeps_dimensions(op: nn.ReshapeOp) -> bool:
+    """Whether a reshape only puts in or takes out dimensions of one element."""
+    x, y = ([n for n in extents(v.type) if n != 1] for v in (op.x, op.y))
+    return x == y
+
+
+def _reshape(axes: Axes, op: nn.ReshapeOp) -> None:
+    x, y = ([(v, d) for d, n in enumerate(extents(v.type)) if n != 1] for v in (op.x, op.y))
+    for before, after in zip(x, y, strict=True):
+        axes.tie(before, after)
+
+
 def _along(axes: Axes, op: nn.SoftmaxOp | nn.ScanOp) -> None:
     _tie_all(axes, op)
     d = op.axis.value.data if isinstance(op, nn.SoftmaxOp) else op.dim.value.data
@@ -238,6 +252,7 @@ _TIES: Final[dict[type[Operation], Callable[[Axes, Any], None]]] = {
     nn.IotaOp: _iota,
     nn.PadOp: _cut,
     nn.ReduceOp: _reduce,
+    nn.ReshapeOp: _reshape,
     nn.SliceOp: _cut,
     nn.SoftmaxOp: _along,
     nn.TransposeOp: _transpose,

@@ -32,6 +32,9 @@ Values = dict[str, Dim]
 _CUT = (nn.ConcatOp, nn.PadOp, nn.SliceOp)
 """What takes parts of a row: how long the whole of it is does not say how it goes."""
 
+_LOOK_UPS = (nn.GatherElementsOp, nn.GatherNdOp)
+"""What takes elements of its first operand one by one."""
+
 
 def general_map(group: nn.GroupOp) -> tuple[nn.GroupOp, Values] | None:
     """Return a group of any extents that does what `group` does, and its new symbols' extents.
@@ -81,6 +84,11 @@ class _General:
                 _CHANGES[type(op)](self, op)
         for value, shape in zip(values, shapes, strict=True):
             Rewriter.replace_value_with_new_type(value, tensor(nn.element(value), shape))
+        for op in self.ops:
+            if isinstance(op, nn.ReshapeOp) and op.x.type == op.y.type:
+                op.y.replace_all_uses_with(op.x)
+                op.detach()
+                op.erase()
         return True
 
     def symbol(self, dim: Dim) -> Dim:
@@ -104,8 +112,12 @@ class _General:
         extent = self.runs.extent(value, run).constant
         if self._flat or run != self.runs.of(value)[-1] or extent is None or extent >= WIDEST:
             return False
-        users = [use.operation for use in value.uses]
-        return not users or not all(isinstance(user, _CUT) for user in users)
+        uses = list(value.uses)
+        return not uses or not all(
+            isinstance(use.operation, _CUT)
+            or (isinstance(use.operation, _LOOK_UPS) and use.index == 0)
+            for use in uses
+        )
 
     def _extent(self, value: SSAValue, run: Run) -> Dim:
         key, dim = self.runs.key(value, run), self.runs.extent(value, run)
