@@ -34,8 +34,8 @@ class _UndecidedError(Exception):
 
 def fold(node: Node) -> Sequence[Value] | None:
     """Return the outputs of a node whose inputs are known, as far as that is possible."""
-    if node.op in ("Shape", "Size") and node.has(0):
-        return [_shape(node) if node.op == "Shape" else _size(node)]
+    if node.has(0) and (alone := _of_first(node)) is not None:
+        return [alone]
     found = _FOLDS.get(node.op)
     inputs = [value for value in node.inputs if value is not None]
     if found is None or not inputs or len(node.proto.output) != 1:
@@ -66,6 +66,15 @@ def _known(node: Node, elements: Elements, inputs: list[Known]) -> Known:
     if elements.dtype == np.object_:
         return known_integers(elements, kind)
     return Known(elements.astype(kind.dtype, copy=False), kind)
+
+
+def _of_first(node: Node) -> Known | None:
+    """Return what needs no more than the first input, or just the kinds of others."""
+    if node.op in ("Shape", "Size"):
+        return _shape(node) if node.op == "Shape" else _size(node)
+    if node.op == "CastLike" and node.has(1) and isinstance(x := node.value(0), Known):
+        return _as_kind(x, node.value(1).kind)
+    return None
 
 
 def _shape(node: Node) -> Known:

@@ -5,8 +5,10 @@ from typing import Final
 
 _FAMILIES: Final = (
     "arithmetic",
+    "bits",
     "control",
     "shapes",
+    "padding",
     "elements",
     "sequences",
     "signal",

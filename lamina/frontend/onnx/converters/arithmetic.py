@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects import nn
-from lamina.frontend.onnx.kinds import BOOL, FLOAT, KINDS, POWERS, STRING
+from lamina.frontend.onnx.kinds import BOOL, BY_NAME, FLOAT, KINDS, POWERS, STRING
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Known, Tensor
@@ -235,14 +235,19 @@ def cast(node: Node) -> Tensor:
 @converts("IsNaN")
 def is_nan(node: Node) -> Tensor:
     """Whether elements are NaN."""
-    x = node.x()
+    x = _number(node, node.x())
     return node.compare("ne", x, x)
+
+
+def _number(node: Node, x: Tensor) -> Tensor:
+    """Return floats of a byte or less as numbers."""
+    return node.cast(x, FLOAT) if x.kind.code is not None else x
 
 
 @converts("IsInf")
 def is_infinite(node: Node) -> Tensor:
     """Whether elements are infinite, of either sign."""
-    x = node.x()
+    x = _number(node, node.x())
     signs = [
         sign * math.inf
         for sign, name in ((1, "detect_positive"), (-1, "detect_negative"))
@@ -340,14 +345,13 @@ def softsign(node: Node) -> Tensor:
 @converts("Shrink")
 def shrink(node: Node) -> Tensor:
     """Elements near 0 made 0, the others moved towards it."""
-    x = node.x()
+    x = node.x() if node.value(0).kind.is_float else node.cast(node.x(), BY_NAME["double"])
     bias, limit = node.get_float("bias", 0.0), node.get_float("lambd", 0.5)
     y = node.select(
         node.compare("lt", x, node.like(-limit, x)), node.scaled(nn.AddOp, x, bias), node.like(0, x)
     )
-    return node.select(
-        node.compare("gt", x, node.like(limit, x)), node.scaled(nn.SubOp, x, bias), y
-    )
+    y = node.select(node.compare("gt", x, node.like(limit, x)), node.scaled(nn.SubOp, x, bias), y)
+    return node.cast(y, node.value(0).kind)
 
 
 @converts("Gelu", since=20)
@@ -369,29 +373,6 @@ def swish(node: Node) -> Tensor:
     if alpha == 1:
         return node.unary(nn.SiluOp, x)
     return node.binary(nn.MulOp, x, node.unary(nn.SigmoidOp, node.scaled(nn.MulOp, x, alpha)))
-
-
-@converts("BitShift")
-def bit_shift(node: Node) -> Tensor:
-    """Bits moved left or right; a number below 0 stays so on its way to the right."""
-    x, by = node.broadcast(node.x(0), node.x(1))
-    if node.choice("direction", "LEFT", ("LEFT", "RIGHT")) == "LEFT":
-        return node.binary(nn.ShlOp, x, by)
-    if x.kind.is_unsigned:
-        return node.binary(nn.ShrOp, x, by)
-    ones = node.like(-1, x)
-    turned = node.binary(nn.XorOp, x, ones)
-    below = node.binary(nn.XorOp, node.binary(nn.ShrOp, turned, by), ones)
-    return node.select(node.compare("lt", x, node.like(0, x)), below, node.binary(nn.ShrOp, x, by))
-
-
-@converts("BitCast")
-def bit_cast(node: Node) -> Tensor:
-    """Elements of another type that have the same bits."""
-    x, kind = node.x(), node.get_kind("to")
-    if kind.element is None or x.kind.element is None or kind.bits != x.kind.bits:
-        raise node.refuse(f"a bit cast from {x.kind.name} to {kind.name}")
-    return node.add(nn.BitcastOp(x.value, kind.element), kind)
 
 
 @converts("Constant")

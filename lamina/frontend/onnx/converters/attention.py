@@ -207,7 +207,7 @@ def _scores(node: Node, q: Tensor, k: Tensor, past: Dim) -> Scores:
         if mask.kind == BOOL:
             allowed = both(node, allowed, mask)
         else:
-            added = mask
+            added = node.cast(mask, q.kind)
     precision = node.get_int("softmax_precision", 0)
     masks = node.has(3) or padded is not None or window != (-1, -1)
     return Scores(

@@ -12,6 +12,7 @@ import numpy as np
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
+from lamina.frontend.onnx.converters.padding import within
 from lamina.frontend.onnx.converters.reductions import SUMS, first_of
 from lamina.frontend.onnx.converters.shapes import (
     filled,
@@ -19,7 +20,6 @@ from lamina.frontend.onnx.converters.shapes import (
     one_side,
     parts_of,
     repeated,
-    within,
 )
 from lamina.frontend.onnx.kinds import FLOAT, INT64, Kind
 from lamina.frontend.onnx.node import NeedsValueError, Node

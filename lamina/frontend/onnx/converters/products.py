@@ -5,6 +5,7 @@ from __future__ import annotations
 from string import ascii_letters
 
 from lamina.dialects import nn
+from lamina.frontend.onnx.kinds import BY_NAME
 from lamina.frontend.onnx.node import Node
 from lamina.frontend.onnx.registry import MICROSOFT, converts
 from lamina.frontend.onnx.values import Tensor
@@ -31,15 +32,7 @@ def _turned(node: Node, x: Tensor, turn: int) -> Tensor:
 
 def matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
     """Return a product of stacks of matrices, in the kind of `a`."""
-    kind = a.kind
-    if kind.is_integer:
-        return _integer_matrices(node, a, b)
-    return node.cast(dot_of_matrices(node, a, b), kind)
-
-
-def _integer_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
-    """Return a product of integers that are wider than units multiply, in floats of 64 bits."""
-    raise node.refuse(f"a product of {a.kind.name}")
+    return node.cast(dot_of_matrices(node, a, b), a.kind)
 
 
 def dot_of_matrices(node: Node, a: Tensor, b: Tensor) -> Tensor:
@@ -65,15 +58,20 @@ def gemm(node: Node) -> Tensor:
     """Alpha times a product of two matrices plus beta times a third."""
     a, b = node.x(0), node.x(1)
     pairs = [(0 if node.get_int("transA", 0) else 1, 1 if node.get_int("transB", 0) else 0)]
-    if a.kind.is_integer:
-        raise node.refuse(f"a product of {a.kind.name}")
     y = node.cast(node.dot(a, b, pairs), a.kind)
-    alpha, beta = node.get_float("alpha", 1.0), node.get_float("beta", 1.0)
-    y = y if alpha == 1 else node.scaled(nn.MulOp, y, alpha)
+    y = _times(node, y, node.get_float("alpha", 1.0))
+    beta = node.get_float("beta", 1.0)
     if not node.has(2) or beta == 0:
         return y
-    c = node.x(2)
-    return node.binary(nn.AddOp, y, c if beta == 1 else node.scaled(nn.MulOp, c, beta))
+    return node.binary(nn.AddOp, y, _times(node, node.x(2), beta))
+
+
+def _times(node: Node, x: Tensor, factor: float) -> Tensor:
+    """Return x times a number; integers are cut after it."""
+    if factor == 1:
+        return x
+    wide = x if x.kind.is_float else node.cast(x, BY_NAME["double"])
+    return node.cast(node.scaled(nn.MulOp, wide, factor), x.kind)
 
 
 @converts("Einsum")
@@ -129,8 +127,6 @@ def _contracted(
     a = node.broadcast_to(a, [sizes.get(c, n) for c, n in zip(left, a.shape, strict=True)])
     b = node.broadcast_to(b, [sizes.get(c, n) for c, n in zip(right, b.shape, strict=True)])
     order = [*batch, *(c for c in left if c not in shared), *(c for c in right if c not in shared)]
-    if a.kind.is_integer:
-        raise node.refuse(f"a product of {a.kind.name}")
     y = node.dot(
         a,
         b,

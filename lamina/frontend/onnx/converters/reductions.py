@@ -41,10 +41,12 @@ def _root(node: Node, x: Tensor, axes: list[int]) -> Tensor:
 
 
 def _log_sum(node: Node, x: Tensor, axes: list[int]) -> Tensor:
-    return node.unary(nn.LogOp, node.reduce("add", x, axes, keep=True))
+    total = node.reduce("add", x, axes, keep=True)
+    return node.unary(nn.LogOp, total if x.kind.is_float else node.cast(total, FLOAT))
 
 
 def _log_sum_exp(node: Node, x: Tensor, axes: list[int]) -> Tensor:
+    x = x if x.kind.is_float else node.cast(x, FLOAT)
     highest = node.reduce("max", x, axes, keep=True)
     # The largest of nothing, or of infinities, is no number to subtract.
     finite = node.compare("lt", node.unary(nn.AbsOp, highest), node.like(np.inf, highest))
@@ -93,7 +95,7 @@ def reduced(node: Node) -> Tensor:
 
 def _alone(node: Node, x: Tensor) -> Tensor:
     """Return the reduction of each element by itself."""
-    return SUMS[node.op](node, x, [])
+    return node.cast(SUMS[node.op](node, x, []), x.kind)
 
 
 def _kept(node: Node, y: Tensor, axes: list[int]) -> Tensor:

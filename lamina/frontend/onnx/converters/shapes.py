@@ -215,7 +215,7 @@ def _cut(place: Dim, n: Dim, lowest: int) -> Dim:
         if constant <= _MOST_BACK:
             return Dim.of(lowest)
         place = n + constant
-    elif constant is None and _is_negative(place):
+    elif constant is None and is_negative(place):
         place = place + n
     elif constant is not None and constant >= -_MOST_BACK - 1:
         return n + lowest
@@ -227,7 +227,8 @@ def _cut(place: Dim, n: Dim, lowest: int) -> Dim:
     return place
 
 
-def _is_negative(place: Dim) -> bool:
+def is_negative(place: Dim) -> bool:
+    """Whether a place is below 0, whatever symbols stand for."""
     return proves_at_most(place, Dim.of(-1))
 
 
@@ -252,7 +253,7 @@ def gather(node: Node) -> Tensor:
 
 def _one_row(node: Node, x: Tensor, axis: int, index: Dim, rank: int) -> Tensor:
     n = x.shape[axis]
-    index = index + n if _is_negative(index) else index
+    index = index + n if is_negative(index) else index
     if (
         index.constant is not None
         and n.constant is not None
@@ -261,75 +262,6 @@ def _one_row(node: Node, x: Tensor, axis: int, index: Dim, rank: int) -> Tensor:
         raise node.fault(f"index {index} of an axis of {n}")
     row = node.part(x, axis, index, 1)
     return node.reshape(row, [*x.shape[:axis], *[1] * rank, *x.shape[axis + 1 :]])
-
-
-@converts("Pad", since=2)
-def pad_fixed(node: Node) -> Tensor:
-    """Elements around a tensor, their numbers being attributes."""
-    pads = [Dim.of(n) for n in node.get_ints("pads")]
-    return _padded(node, pads, list(range(len(node.x().shape))), node.get_float("value", 0.0))
-
-
-@converts("Pad", since=11)
-def pad_given(node: Node) -> Tensor:
-    """Elements around a tensor, their numbers being inputs."""
-    rank = len(node.x().shape)
-    axes = [node.axis(a, rank) for a in node.integers(3)] if node.has(3) else list(range(rank))
-    value: Any = 0
-    if node.has(2) and node.value(2).shape in ((), (Dim.of(1),)):
-        value = node.number(2)
-    return _padded(node, node.dims(1), axes, value)
-
-
-def _padded(node: Node, pads: list[Dim], axes: list[int], value: Any) -> Tensor:
-    x = node.x()
-    mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
-    low, high = [Dim.of(0)] * len(x.shape), [Dim.of(0)] * len(x.shape)
-    for i, d in enumerate(axes):
-        low[d], high[d] = pads[i], pads[i + len(axes)]
-    for d in range(len(x.shape)):
-        x, low[d], high[d] = _cropped(node, x, d, low[d], high[d])
-    if mode == "constant":
-        return node.pad(x, low, high, value)
-    for d in range(len(x.shape)):
-        if low[d] != 0 or high[d] != 0:
-            x = _mirrored(node, x, d, low[d], high[d], mode)
-    return x
-
-
-def _cropped(node: Node, x: Tensor, d: int, low: Dim, high: Dim) -> tuple[Tensor, Dim, Dim]:
-    """Return `x` without what negative pads take away, and the pads that are left."""
-    first = -low if _is_negative(low) else Dim.of(0)
-    last = -high if _is_negative(high) else Dim.of(0)
-    if first != 0 or last != 0:
-        x = node.part(x, d, first, x.shape[d] - first - last)
-    return x, Dim.of(0) if first != 0 else low, Dim.of(0) if last != 0 else high
-
-
-def _mirrored(node: Node, x: Tensor, d: int, low: Dim, high: Dim, mode: str) -> Tensor:
-    """Return `x` with elements of its own around one dimension."""
-    n = x.shape[d]
-    places = node.iota(0, [low + n + high])
-    places = node.binary(nn.SubOp, places, extent_like(node, low, places))
-    places = within(
-        node, places, extent_like(node, n, places), extent_like(node, n - 1, places), mode
-    )
-    return node.add(nn.GatherOp(x.value, places.value, d), x.kind)
-
-
-def within(node: Node, places: Tensor, size: Tensor, last: Tensor, mode: str) -> Tensor:
-    """Return which of `size` places stands for each of those that may be outside."""
-    zero = node.like(0, places)
-    if mode == "edge":
-        return node.binary(nn.MaxOp, node.binary(nn.MinOp, places, last), zero)
-    # A period of positions, the second half going back.
-    double = node.scaled(nn.MaxOp, node.scaled(nn.MulOp, last, 2), 1)
-    period = size if mode == "wrap" else double
-    rest = node.binary(nn.ModOp, places, period)
-    below = node.compare("lt", rest, zero)
-    rest = node.select(below, node.binary(nn.AddOp, rest, period), rest)
-    back = node.binary(nn.SubOp, period, rest)
-    return rest if mode == "wrap" else node.binary(nn.MinOp, rest, back)
 
 
 def extent_like(node: Node, n: Dim, like: Tensor) -> Tensor:
