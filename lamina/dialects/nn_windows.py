@@ -75,7 +75,8 @@ class ConvOp(_Windowed):
 
     y[n, p, o] is the sum over window t and channel c of x[n, p * stride - pad + t * dilation, c]
     * w[o, t, c], outside 0; f16 and bf16 are summed in f32, integers in i32 or what y has.
-    `pads` is low and high for each spatial dimension in turn. y[N, spatial…, O], or [positions, O].
+    `pads` is low and high for each spatial dimension in turn. y[N, spatial…, O], or [positions, O],
+    or, of several groups, [positions, groups, O / groups].
     `packed`: w[panels, window…, C / groups, L] has L neighbouring outputs in lanes; each group
     begins a panel, but where every channel is a group, and what fills the last panel is 0.
     """
@@ -131,7 +132,14 @@ class ConvOp(_Windowed):
     @property
     def outputs(self) -> Dim:
         """The output channels, of all groups."""
-        return extents(self.y.type)[-1]
+        y = extents(self.y.type)
+        return y[-2] * y[-1] if self.parted else y[-1]
+
+    @property
+    def parted(self) -> bool:
+        """Whether the result has a dimension of groups."""
+        y, groups, count = extents(self.y.type), self.groups.value.data, product(self.positions)
+        return groups > 1 and len(y) == 3 and y[:2] == (count, groups) and count != 0
 
     @property
     def positions(self) -> tuple[Dim, ...]:
@@ -151,7 +159,8 @@ class ConvOp(_Windowed):
         rank = len(x) - 2
         require(len(w) == len(x) + (self.packed is not None), "conv: ranks")
         self._verify_windows(rank, self.window, values(self.dilations))
-        self._verify_result(self.y.type, self.positions, self.outputs)
+        if not self.parted:
+            self._verify_result(self.y.type, self.positions, self.outputs)
         require(self.depth * groups == x[-1], "conv: channels")
         require(self.outputs % groups == Dim.of(0), f"conv: {groups} groups of {self.outputs}")
         if self.packed is None:

@@ -28,7 +28,8 @@ class FoldPositionsPass(ModulePass):
     """Convolutions and pools give [positions, channels], and what maps elements of such rows does.
 
     map(reshape(rows)) -> reshape(map(rows)), as long as the channels stay the last dimension: so
-    that a bias, an activation or a residual can follow in one kernel.
+    that a bias, an activation or a residual can follow in one kernel. Convolutions of several
+    groups give [positions, groups, channels of each]; a shuffle of channels turns the last two.
     """
 
     name = "fold-positions"
@@ -45,6 +46,8 @@ class FoldPositionsPass(ModulePass):
                 rows = _rows(each)
                 if rows is not None:
                     _fold(each, rows)
+            elif isinstance(each, nn.TransposeOp):
+                _turn(each)
         for block in blocks_in(function.body.block):
             erase_unused(block)
 
@@ -55,6 +58,9 @@ def _flatten(op: nn.ConvOp | nn.PoolOp) -> None:
     if len(shape) == 2:
         return
     flat = [product(shape[:-1]), shape[-1]]
+    groups = op.groups.value.data if isinstance(op, nn.ConvOp) and not op.depthwise else 1
+    if groups > 1 and flat[0] != 0:
+        flat[1:] = [Dim.of(groups), shape[-1] // groups]
     y = Rewriter.replace_value_with_new_type(op.y, tensor(nn.element(op.y), flat))
     back = nn.ReshapeOp(y, shape)
     inherit_source([back], [op])
@@ -69,10 +75,38 @@ def _rows(op: Operation) -> Shape | None:
     shapes = {extents(value.type) for value in (*op.operands, *op.results)}
     if len(shapes) != 1 or len(shape := shapes.pop()) <= 2:
         return None
-    rows = (product(shape[:-1]), shape[-1])
-    if not any(_is_of_rows(value, rows) for value in op.operands):
+    found = (_rows_before(value, shape) for value in op.operands)
+    rows = next((rows for rows in found if rows is not None), None)
+    if rows is None:
         return None
     return rows if all(_is_free(value, rows) for value in op.operands) else None
+
+
+def _rows_before(value: SSAValue, shape: Shape) -> Shape | None:
+    """Return the rows that a value of a shape is a reshape of, their channels maybe in groups."""
+    if not isinstance(value.owner, nn.ReshapeOp):
+        return None
+    rows = extents(value.owner.x.type)
+    wanted = (product(shape[:-1]), shape[-1])
+    same = 2 <= len(rows) <= 3 and (rows[0], product(rows[1:])) == wanted
+    return (
+        rows if same and rows != shape and (len(rows) == 2 or _is_parted(value.owner.x)) else None
+    )
+
+
+def _is_parted(value: SSAValue) -> bool:
+    """Whether rows have their channels in groups, by what gave them."""
+    while not isinstance(owner := value.owner, Block):
+        if isinstance(owner, nn.ConvOp):
+            return owner.parted
+        if not is_pointwise(owner):
+            return False
+        same = (v for v in owner.operands if extents(v.type) == extents(value.type))
+        found = (v for v in same if not isinstance(v.owner, SIDE))
+        if (before := next(found, None)) is None:
+            return False
+        value = before
+    return False
 
 
 def _is_of_rows(value: SSAValue, rows: Shape) -> bool:
@@ -115,6 +149,21 @@ def _fold(op: Operation, rows: Shape) -> None:
     replace_with(op, [*new, *back], [each.y for each in back])
 
 
+def _turn(op: nn.TransposeOp) -> None:
+    """transpose(reshape(rows)) -> reshape(transpose(rows)), of the groups and their channels"""
+    x, perm = op.x, list(values(op.perm))
+    last = len(perm) - 1
+    while isinstance(x.owner, nn.ReshapeOp) and x.owner.assumed is None:
+        x = x.owner.x
+    rows, shape = extents(x.type), extents(op.x.type)
+    swapped = perm == [*range(last - 1), last, last - 1]
+    if x is op.x or len(rows) != 3 or rows[1:] != shape[-2:] or not swapped or not _is_parted(x):
+        return
+    turned = nn.TransposeOp(x, [0, 2, 1])
+    back = nn.ReshapeOp(turned.y, extents(op.y.type))
+    replace_with(op, [turned, back], [back.y])
+
+
 def _as_rows(value: SSAValue, rows: Shape, new: list[Operation]) -> SSAValue:
     owner = value.owner
     if _is_of_rows(value, rows):
@@ -124,11 +173,11 @@ def _as_rows(value: SSAValue, rows: Shape, new: list[Operation]) -> SSAValue:
         return _add(nn.ConstantOp(owner.value, tensor(kind, rows)), new)
     if isinstance(owner, nn.BroadcastOp):
         x, channels = owner.x, extents(owner.x.type)
-        total = product(channels)
-        wanted: Sequence[Dim] = () if total == 1 and rows[-1] != 1 else (total,)
+        last = product(rows[1:])
+        wanted: Sequence[Dim] = rows[1:] if product(channels) != 1 or last == 1 else ()
         if channels != tuple(wanted):
             x = _add(nn.ReshapeOp(x, wanted), new)
-        return _add(nn.BroadcastOp(x, [1] if wanted else [], rows), new)
+        return _add(nn.BroadcastOp(x, range(1, 1 + len(wanted)), rows), new)
     return _add(nn.ReshapeOp(value, rows), new)
 
 

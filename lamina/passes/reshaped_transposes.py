@@ -66,7 +66,8 @@ def exchange(op: nn.ReshapeOp, order: Order, same: Same) -> Exchange | None:
         return None
     if any(len(part.source) > 1 < len(part.target) for part in parts):
         return None
-    placed = sorted(parts, key=lambda part: _place(part, order, x))
+    places = _places(parts, order, x)
+    placed = [part for _, part in sorted(zip(places, parts, strict=True), key=lambda each: each[0])]
     before = tuple(order[d] for part in placed for d in part.source)
     kept = [d for d in before if x[order.index(d)] != 1]
     if kept == sorted(kept):
@@ -76,10 +77,14 @@ def exchange(op: nn.ReshapeOp, order: Order, same: Same) -> Exchange | None:
     return Exchange(before, tuple(y[d] for d in targets), after)
 
 
-def _place(part: _Part, order: Order, x: Shape) -> tuple[bool, int]:
-    """Return what parts are sorted by: where the last of their elements were."""
-    dims = [order[d] for d in part.source if x[d] != 1]
-    return (False, max(dims)) if dims else (True, part.target[0] if part.target else -1)
+def _places(parts: Sequence[_Part], order: Order, x: Shape) -> list[int]:
+    """Return what parts are sorted by: where the last of their elements were, or what is before."""
+    places: list[int] = []
+    for part in parts:
+        wide = [d for d in part.source if x[d] != 1] or part.source
+        before = places[-1] if places else -1
+        places.append(max((order[d] for d in wide), default=before))
+    return places
 
 
 def _parts(x: Shape, y: Shape) -> list[_Part]:

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 import lamina
 from lamina.compiler import resolve_target, run_passes
 from lamina.dialects import nn
+from lamina.dialects.dims import Dim
 from lamina.dialects.tile import KernelOp
 from lamina.frontend.graph import Graph
 from lamina.frontend.model import Weight, Weights
@@ -57,6 +58,21 @@ def test_a_kernel_with_its_end_is_short(channels: int, outputs: int, groups: int
     (kernel,) = lowered(graph)
     text = emit_kernel(kernel, detect(), NodeTable()).text
     assert text.count("\n") <= 600
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_a_convolution_that_shuffles_its_channels_is_one_short_kernel(groups: int) -> None:
+    graph = network()
+    x = graph.input("x", f32, ["B", "H", "W", 48])
+    y = graph.conv(x, 136, 1, 1, 48 // groups, groups=groups)
+    rows = ["B", "H", "W"]
+    y = graph.add(nn.ReluOp(y))
+    y = graph.add(nn.ReshapeOp(y, [*map(Dim.symbol, rows), groups, 136 // groups]))
+    y = graph.add(nn.TransposeOp(y, [0, 1, 2, 4, 3]))
+    graph.output("y", graph.add(nn.ReshapeOp(y, [*map(Dim.symbol, rows), 136])))
+    (kernel,) = lowered(graph)
+    text = emit_kernel(kernel, detect(), NodeTable()).text
+    assert text.count("\n") <= 700
 
 
 def pooled(x: list[float], window: int, **how: object) -> list[float]:

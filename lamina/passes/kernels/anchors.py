@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from xdsl.ir import Operation, SSAValue
 
@@ -29,6 +30,10 @@ def is_pointwise(op: Operation) -> bool:
 
 SIDE: tuple[type[Operation], ...] = (nn.BroadcastOp, nn.ConstantOp, nn.ExtentsOp, nn.IotaOp)
 """What may stand beside a tile's way, on other operands."""
+
+
+SHUFFLED = 8
+"""Groups of channels that a convolution's end may turn: a program has sums of all of them."""
 
 
 ENDING = (
@@ -102,12 +107,14 @@ class Grain:
     """What a tile of an anchor's result holds: rows of its first dimensions, columns of the rest.
 
     The first `lead` dimensions stay apart. The others, as one, are cut in pieces of `columns`
-    elements; a `flexible` anchor may take any multiple of `columns` that suits.
+    elements; a `flexible` anchor may take any multiple of `columns` that suits. One of `groups`
+    keeps its rows' dimensions as they are, groups and channels of each, but may turn the two.
     """
 
     lead: int
     columns: int
     flexible: bool = False
+    groups: int = 1
 
     @staticmethod
     def of(ops: Sequence[Operation]) -> Grain | None:
@@ -128,8 +135,15 @@ class Grain:
     def keeps(self, op: nn.ReshapeOp) -> bool:
         """Whether a tile is a box before a reshape and after it."""
         before, after = extents(op.x.type), extents(op.y.type)
+        if self.groups > 1:
+            return before == after
         same = before[: self.lead] == after[: self.lead]
         return same and self.holds(before) and self.holds(after)
+
+    def shuffles(self, op: nn.TransposeOp) -> bool:
+        """Whether an operation turns few groups and the channels of each."""
+        groups = extents(op.x.type)[1:2]
+        return values(op.perm) == (0, 2, 1) and groups == (self.groups,) and self.groups <= SHUFFLED
 
     def turns(self, op: nn.RopeOp) -> bool:
         """Whether a tile can hold the pairs that a rope rotates, of one head."""
@@ -147,6 +161,8 @@ def _grain(op: Operation) -> Grain:
         return Grain(1, piece_of(op))
     if isinstance(op, cache.MergeOp):
         return Grain(1, merged_heads(op) * extents(op.y.type)[2].evaluate({}))
+    if isinstance(op, nn.ConvOp) and op.parted:
+        return Grain(1, 1, groups=op.groups.value.data)
     if isinstance(op, nn.ConvOp | nn.PoolOp):
         return Grain(1, 1)
     shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
@@ -171,19 +187,8 @@ def is_end(ops: Sequence[Operation], made: set[SSAValue], grain: Grain) -> bool:
 
 def _follows(op: Operation, grain: Grain) -> bool:
     """Whether an operation gives a tile's columns of the result from the operands' alone."""
-    match op:
-        case nn.ReshapeOp():
-            return grain.keeps(op)
-        case nn.SliceOp():
-            return grain.flexible and _is_narrowing(op)
-        case nn.RopeOp():
-            return grain.turns(op)
-        case quant.QuantizeOp():
-            return grain.lead == 1 and (grain.flexible or grain.columns % BLOCK == 0)
-        case cache.WriteOp():
-            return grain.holds(extents(op.x.type))
-        case _:
-            return is_pointwise(op)
+    rule = FOLLOWING.get(type(op))
+    return is_pointwise(op) if rule is None else rule(op, grain)
 
 
 def _is_narrowing(op: nn.SliceOp) -> bool:
@@ -192,3 +197,16 @@ def _is_narrowing(op: nn.SliceOp) -> bool:
     cut = (before[-1] - after[-1]).constant
     kept = before[:-1] == after[:-1] and cut is not None and cut < ROWS
     return kept and all(start == 0 for start in op.starts) and op.step is None
+
+
+FOLLOWING: Final[dict[type[Operation], Callable[[Any, Grain], bool]]] = {
+    nn.ReshapeOp: lambda op, grain: grain.keeps(op),
+    nn.SliceOp: lambda op, grain: grain.flexible and _is_narrowing(op),
+    nn.TransposeOp: lambda op, grain: grain.groups > 1 and grain.shuffles(op),
+    nn.RopeOp: lambda op, grain: grain.turns(op),
+    quant.QuantizeOp: lambda op, grain: (
+        grain.lead == 1 and (grain.flexible or grain.columns % BLOCK == 0)
+    ),
+    cache.WriteOp: lambda op, grain: grain.holds(extents(op.x.type)),
+}
+"""What may follow an anchor beside maps of elements, and when."""

@@ -37,6 +37,7 @@ LIGHT = (
     nn.MulOp,
     nn.SelectOp,
     nn.SubOp,
+    nn.TransposeOp,
 )
 """What may follow in registers; what takes more work is done row by row, to be written out once."""
 
@@ -64,16 +65,26 @@ def _are_bytes(op: nn.ConvOp) -> bool:
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """The output channels of a program: `count` panels of `lanes` of a group.
+class _Part:
+    """Neighbouring output channels of one group: where they are among all, and in which panels."""
 
-    A group has `share` channels; a weight that is not packed has one panel of all columns.
+    group: SSAValue
+    panel: SSAValue
+    span: Span
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The output channels of a program: for each of its groups, `count` panels of `lanes`.
+
+    `lead` are the groups where the result has a dimension of them, `span` the channels in its last
+    dimension. A weight that is not packed has one panel of all columns.
     """
 
-    panel: SSAValue
     count: int
     lanes: int
-    group: SSAValue
+    parts: tuple[_Part, ...]
+    lead: tuple[Span, ...]
     span: Span
 
 
@@ -81,8 +92,9 @@ class _Builder:
     def __init__(self, kernel: Kernel, op: nn.ConvOp) -> None:
         self.kernel, self.op = kernel, op
         self.emit, self.tiles = kernel.emit, kernel.tiles
-        if len(extents(op.y.type)) != 2:
+        if len(extents(op.y.type)) != 2 and not op.parted:
             raise LoweringError("a convolution kernel gives rows of channels")
+        self.turned = any(isinstance(each, nn.TransposeOp) for each in kernel.ops)
         schedule = kernel.group.schedule
         self.threads = schedule.get("threads", 1) if schedule else 1
         self.step = schedule.get("k", STEP) if schedule else STEP
@@ -101,56 +113,75 @@ class _Builder:
         shape = [self.windows.rows, self.columns.count, self.columns.lanes]
         if self.op.packed is None or self.op.depthwise or not self._multiplies():
             shape = [shape[0], width]
-        start = emit.full(0, self.sums, shape)
+        starts = [emit.full(0, self.sums, shape)] * len(self.columns.parts)
 
         def sums(*, inside: bool) -> list[SSAValue]:
-            return self.windows.over(
-                [start], lambda at, acc: [self._place(at, acc[0], inside=inside)]
-            )
+            return self.windows.over(starts, lambda at, acc: self._place(at, acc, inside=inside))
 
         def border() -> list[SSAValue]:
             # With what takes work behind it, the kernel would be long: there is little of this.
-            self.step = self.step if self._is_light() else max(1, self.step // 2)
+            whole = self._is_light() and not self.turned
+            self.step = self.step if whole else max(1, self.step // 2)
             return sums(inside=False)
 
         inside: SSAValue | bool = False if self.threads > 1 else self.windows.inside()
         if isinstance(inside, bool):
-            (total,) = sums(inside=inside)
+            totals = sums(inside=inside)
         else:
-            (total,) = self.tiles.choose(inside, lambda: sums(inside=True), border)
-        self._finish(emit.reshape(total, [shape[0], width]))
+            totals = self.tiles.choose(inside, lambda: sums(inside=True), border)
+        ones = [1] * len(self.columns.lead)
+        totals = [emit.reshape(total, [shape[0], *ones, width]) for total in totals]
+        self._finish(totals[0] if len(totals) == 1 else emit.add(tile.JoinOp(totals, 1)))
         return self.kernel.finish([*self.windows.grid, self.programs])
 
     def _columns(self) -> _Columns:
         op, emit = self.op, self.emit
-        apart = 1 if op.depthwise else self.groups
-        share = op.outputs if apart == 1 else op.outputs // apart
+        groups = 1 if op.depthwise else self.groups
+        share = op.outputs if groups == 1 else op.outputs // groups
         if op.packed is None:
-            count, lanes = 1, chunk_of(share, self.most)
+            abreast, count, lanes = 1, 1, chunk_of(share, self.most)
             tiles = share.ceildiv(lanes)
         else:
             panels, lanes = (extents(op.w.type)[d].evaluate({}) for d in (0, -1))
-            count = self._abreast(panels // apart, max(1, self.most // lanes))
-            tiles = Dim.of(panels // apart // count)
+            panels //= groups
+            # What turns groups and their channels has a tile of all groups.
+            abreast = groups if self.turned and self.threads == 1 else 1
+            count = self._abreast(panels, max(1, self.most // lanes // abreast))
+            tiles = Dim.of(panels // count)
+        self.programs = tiles * (groups // abreast)
+        first, within = emit.index(0), self.kernel.program(2)
+        if groups > abreast:
+            first = emit.add(arith.DivUIOp(within, emit.extent(tiles)))
+            within = emit.add(arith.RemUIOp(within, emit.extent(tiles)))
+            first = emit.times(first, abreast)
         width = count * lanes
-        self.programs = tiles * apart
-        number = self.kernel.program(2)
-        group, within = emit.index(0), number
-        if apart > 1:
-            group = emit.add(arith.DivUIOp(number, emit.extent(tiles)))
-            within = emit.add(arith.RemUIOp(number, emit.extent(tiles)))
-        base = emit.add(arith.MuliOp(group, emit.extent(share)))
         start = emit.times(within, width)
-        start = emit.add(arith.AddiOp(base, start)) if apart > 1 else start
         whole = share.constant is not None and share.constant % width == 0
-        limit = None
-        if apart > 1 and not whole:
-            limit = emit.add(arith.AddiOp(base, emit.extent(share)))
-        span = Span(start, width, whole, limit)
-        return _Columns(emit.times(number, count), count, lanes, group, span)
+        parts: list[_Part] = []
+        for n in range(abreast):
+            group = emit.plus(first, n) if n else first
+            panel = emit.times(within, count)
+            if groups > 1:
+                before = emit.add(arith.MuliOp(group, emit.extent(tiles * count)))
+                panel = emit.add(arith.AddiOp(before, panel))
+            parts.append(_Part(group, panel, self._span(group, start, width, whole=whole)))
+        if not op.parted:
+            return _Columns(count, lanes, tuple(parts), (), parts[0].span)
+        lead = Span(first, abreast, inside=True)
+        return _Columns(count, lanes, tuple(parts), (lead,), Span(start, width, whole))
+
+    def _span(self, group: SSAValue, start: SSAValue, width: int, *, whole: bool) -> Span:
+        """Return where channels from `start` on of a group are among those of all groups."""
+        emit, groups = self.emit, self.groups
+        if self.op.depthwise or groups == 1:
+            return Span(start, width, whole)
+        share = emit.extent(self.op.outputs // groups)
+        base = emit.add(arith.MuliOp(group, share))
+        limit = None if whole else emit.add(arith.AddiOp(base, share))
+        return Span(emit.add(arith.AddiOp(base, start)), width, whole, limit)
 
     def _abreast(self, panels: int, most: int) -> int:
-        """Return how many panels a program takes: a divisor; of threads, a power of two."""
+        """Return how many panels of a group it takes: a divisor; of threads, a power of two."""
         fitting = (n for n in range(1, min(panels, most) + 1) if panels % n == 0)
         return max(n for n in fitting if self.threads == 1 or n & (n - 1) == 0)
 
@@ -158,15 +189,24 @@ class _Builder:
         """Whether `tile.dot` takes elements of this type."""
         return isinstance(self.kind, AnyFloat) or self.kind == i8
 
-    def _place(self, places: Places, acc: SSAValue, *, inside: bool) -> SSAValue:
+    def _place(self, places: Places, sums: Sequence[SSAValue], *, inside: bool) -> list[SSAValue]:
         """Take in what all input channels have at a place of the window."""
         at = self.windows.at(places)
         if self.op.depthwise:
-            return self._beside(at, places, acc, inside=inside)
+            return [self._beside(at, places, sums[0], inside=inside)]
         step = self._product if self._multiplies() else self._outer
-        return self._channels(acc, lambda k, acc: step(at, places, k, acc, inside=inside))
 
-    def _channels(self, acc: SSAValue, some: Callable[[Span, SSAValue], SSAValue]) -> SSAValue:
+        def some(k: Span, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            pairs = zip(self.columns.parts, sums, strict=True)
+            return [step(at, places, k, part, acc, inside=inside) for part, acc in pairs]
+
+        return self._channels(sums, some)
+
+    def _channels(
+        self,
+        sums: Sequence[SSAValue],
+        some: Callable[[Span, Sequence[SSAValue]], list[SSAValue]],
+    ) -> list[SSAValue]:
         """Go through the input channels of a group, a few at a time, then what is left of them."""
         emit, depth = self.emit, self.op.depth
         size = depth.constant
@@ -174,70 +214,86 @@ class _Builder:
         if size is not None:
             step = max(1, min(step, size))
 
-        def over(low: SSAValue, high: SSAValue, step: int, acc: SSAValue) -> SSAValue:
-            def one(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
-                return [some(Span(k, step, inside=True), acc)]
+        def over(
+            low: SSAValue, high: SSAValue, step: int, sums: Sequence[SSAValue]
+        ) -> list[SSAValue]:
+            def one(k: SSAValue, *sums: SSAValue) -> Sequence[SSAValue]:
+                return some(Span(k, step, inside=True), sums)
 
-            return self.tiles.loop(low, high, emit.index(step), [acc], one)[0]
+            return self.tiles.loop(low, high, emit.index(step), sums, one)
 
         zero = emit.index(0)
         if size is None:
             most = emit.extent(depth - depth % step)
-            return over(most, emit.extent(depth), 1, over(zero, most, step, acc))
+            return over(most, emit.extent(depth), 1, over(zero, most, step, sums))
         whole = size - size % step
         if whole == step:
-            acc = some(Span(zero, step, inside=True), acc)
+            sums = some(Span(zero, step, inside=True), sums)
         elif whole:
-            acc = over(zero, emit.index(whole), step, acc)
+            sums = over(zero, emit.index(whole), step, sums)
         if size > whole:
-            acc = some(Span(emit.index(whole), size - whole, inside=True), acc)
-        return acc
+            sums = some(Span(emit.index(whole), size - whole, inside=True), sums)
+        return list(sums)
 
-    def _inputs(self, at: Sequence[SSAValue], k: Span, *, inside: bool) -> SSAValue:
-        """Return what the windows meet in some channels of the group: [rows, k]."""
+    def _inputs(self, at: Sequence[SSAValue], k: Span, part: _Part, *, inside: bool) -> SSAValue:
+        """Return what the windows meet in some channels of a group: [rows, k]."""
         start = k.start
         if self.groups > 1:
-            base = self.emit.add(arith.MuliOp(self.columns.group, self.emit.extent(self.op.depth)))
+            base = self.emit.add(arith.MuliOp(part.group, self.emit.extent(self.op.depth)))
             start = self.emit.add(arith.AddiOp(base, start))
         return self.windows.load(at, Span(start, k.size, inside=True), inside=inside)
 
-    def _weights(self, places: Places, k: Span) -> SSAValue:
+    def _weights(self, places: Places, k: Span, part: _Part) -> SSAValue:
         """Return the weights of a place: [panels, k, lanes], or [columns, k] if not packed."""
         emit, columns = self.emit, self.columns
         window = [Span(i, 1, inside=True) for i in places]
         if self.op.packed is None:
-            w = self.tiles.tile_of(self.op.w, (columns.span, *window, k))
-            return emit.reshape(w, [columns.span.size, k.size])
-        panels = Span(columns.panel, columns.count, inside=True)
+            w = self.tiles.tile_of(self.op.w, (part.span, *window, k))
+            return emit.reshape(w, [part.span.size, k.size])
+        panels = Span(part.panel, columns.count, inside=True)
         lanes = Span(emit.index(0), columns.lanes, inside=True)
         w = self.tiles.tile_of(self.op.w, (panels, *window, k, lanes))
         return emit.reshape(w, [columns.count, k.size, columns.lanes])
 
     def _product(
-        self, at: Sequence[SSAValue], places: Places, k: Span, acc: SSAValue, *, inside: bool
+        self,
+        at: Sequence[SSAValue],
+        places: Places,
+        k: Span,
+        part: _Part,
+        acc: SSAValue,
+        *,
+        inside: bool,
     ) -> SSAValue:
         """acc + x w over some input channels."""
-        a = self.emit.cast(self._inputs(at, k, inside=inside), self.kind)
-        b = self.emit.cast(self._weights(places, k), self.kind)
+        a = self.emit.cast(self._inputs(at, k, part, inside=inside), self.kind)
+        b = self.emit.cast(self._weights(places, k, part), self.kind)
         signs = [int(is_unsigned(nn.element(v))) for v in (self.op.x, self.op.w)]
         unsigned = signs if self.kind == i8 else ()
         return self.emit.add(tile.DotOp(a, b, acc, [(1, 1)], unsigned=unsigned))
 
     def _outer(
-        self, at: Sequence[SSAValue], places: Places, k: Span, acc: SSAValue, *, inside: bool
+        self,
+        at: Sequence[SSAValue],
+        places: Places,
+        k: Span,
+        part: _Part,
+        acc: SSAValue,
+        *,
+        inside: bool,
     ) -> SSAValue:
         """acc + x w of one input channel, whose products `tile.dot` does not sum."""
-        x = self.emit.reshape(self._inputs(at, k, inside=inside), [self.windows.rows])
-        return self._add(acc, x, self._weights(places, k), [0])
+        x = self.emit.reshape(self._inputs(at, k, part, inside=inside), [self.windows.rows])
+        return self._add(acc, x, self._weights(places, k, part), [0])
 
     def _beside(
         self, at: Sequence[SSAValue], places: Places, acc: SSAValue, *, inside: bool
     ) -> SSAValue:
         """acc + x w of channels that are groups."""
-        x = self.windows.load(at, self.columns.span, inside=inside)
-        return self._add(
-            acc, x, self._weights(places, Span(self.emit.index(0), 1, inside=True)), [0, 1]
-        )
+        (part,) = self.columns.parts
+        x = self.windows.load(at, part.span, inside=inside)
+        w = self._weights(places, Span(self.emit.index(0), 1, inside=True), part)
+        return self._add(acc, x, w, [0, 1])
 
     def _add(self, acc: SSAValue, x: SSAValue, w: SSAValue, dims: Sequence[int]) -> SSAValue:
         emit, shape = self.emit, tile.shape_of(acc.type)
@@ -254,24 +310,37 @@ class _Builder:
 
     def _finish(self, total: SSAValue) -> None:
         """Compute what follows, and store it."""
-        op, columns, windows = self.op, self.columns.span, self.windows
+        op, columns, windows = self.op, self.columns, self.windows
         if self.threads > 1 or self._is_light():
             self.tiles.fix(op.y, self._result(total))
-            self.kernel.store([windows.span], columns)
+            self._store(windows.span)
             return
         emit = self.emit
         kept = emit.scratch(self.sums, tile.shape_of(total.type))
-        lanes = Span(emit.index(0), columns.size, inside=True)
-        self.tiles.store(total, kept, (Span(emit.index(0), windows.rows, inside=True), lanes))
+        zero = emit.index(0)
+        sizes = [span.size for span in (*columns.lead, columns.span)]
+        rest = [Span(zero, size, inside=True) for size in sizes]
+        self.tiles.store(total, kept, (Span(zero, windows.rows, inside=True), *rest))
 
         def row(i: SSAValue) -> None:
-            self.tiles.fix(
-                op.y, self._result(self.tiles.load(kept, (Span(i, 1, inside=True), lanes)))
-            )
+            one = self.tiles.load(kept, (Span(i, 1, inside=True), *rest))
+            self.tiles.fix(op.y, self._result(one))
             start = emit.add(arith.AddiOp(windows.span.start, i))
-            self.kernel.store([Span(start, 1, inside=True)], columns)
+            self._store(Span(start, 1, inside=True))
 
         self.tiles.each(windows.existing(), row)
+
+    def _store(self, rows: Span) -> None:
+        """Store the results of some rows; those that are turned have groups last."""
+        columns = (*self.columns.lead, self.columns.span)
+        if not self.op.parted:
+            self.kernel.store([rows], self.columns.span)
+            return
+        turned = set[SSAValue]()
+        for op in self.kernel.ops:
+            if any(v in turned for v in op.operands) != isinstance(op, nn.TransposeOp):
+                turned |= set(op.results)
+        self.kernel.store_at(lambda y: (rows, *(columns[::-1] if y in turned else columns)))
 
     def _is_light(self) -> bool:
         """Whether all that follows is done in registers."""

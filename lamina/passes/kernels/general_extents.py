@@ -24,7 +24,7 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     which there is one alone. Other groups are what they were, without what is not used.
     """
     found = [op for op in group.body.block.ops if isinstance(op, nn.ConvOp | nn.PoolOp)]
-    if len(found) != 1 or len(extents(found[0].y.type)) != 2:
+    if len(found) != 1 or not _has_rows(found[0]):
         return group, {}
     new, values = group.clone(), Values()
     (op,) = (op for op in new.body.block.ops if isinstance(op, nn.ConvOp | nn.PoolOp))
@@ -39,17 +39,23 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
         return group, {}
     before = extents(op.y.type)
     _retype(op.x, shape)
-    after = (product(op.positions), before[1])
+    after = (product(op.positions), *before[1:])
     for value in _values(new):
         if value is not op.x and isinstance(value.type, TensorType):
             _follow(value, before, after)
     return new, values
 
 
+def _has_rows(op: nn.ConvOp | nn.PoolOp) -> bool:
+    """Whether the result has one dimension of positions."""
+    return len(extents(op.y.type)) == 2 or (isinstance(op, nn.ConvOp) and op.parted)
+
+
 def _follow(value: SSAValue, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> None:
-    """Give what has the rows of the result before those of after."""
-    if extents(cast("Any", value.type)) == before:
-        _retype(value, after)
+    """Give what has the rows of the result before those of after, its groups maybe turned."""
+    shape = extents(cast("Any", value.type))
+    if shape in (before, (before[0], *before[:0:-1])):
+        _retype(value, (after[0], *shape[1:]))
 
 
 def _retype(value: SSAValue, shape: Any) -> SSAValue:

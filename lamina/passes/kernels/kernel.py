@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith
@@ -132,6 +132,12 @@ class Kernel:
                 continue
             where = self._index(value, lead, span)
             self._put(self.tiles.tile_of(value, where), self._stores[value], where)
+
+    def store_at(self, where: Callable[[SSAValue], Index]) -> None:
+        """Compute every result for its tile, and store it; none is a page pool."""
+        for value in self.yields:
+            index = where(value)
+            self._put(self.tiles.tile_of(value, index), self._stores[value], index)
 
     def _put(self, value: SSAValue, memref: SSAValue, where: Index) -> None:
         def put(nontemporal: bool) -> None:

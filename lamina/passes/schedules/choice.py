@@ -84,8 +84,11 @@ def _dot(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
 
 def _windows(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
     (op,) = (op for op in body_ops(group) if isinstance(op, nn.ConvOp | nn.PoolOp))
-    summed, threads = isinstance(op, nn.ConvOp) and not op.depthwise, model.machine.threads
-    tile = model.conv() if summed else model.window()
+    threads = model.machine.threads
+    turned = any(isinstance(each, nn.TransposeOp) for each in body_ops(group))
+    tile = model.window()
+    if isinstance(op, nn.ConvOp) and not op.depthwise:
+        tile = model.conv(op.groups.value.data if turned else 1)
     sizes = {"m": rows_of(op.positions, tile.m, threads), "n": tile.n, "k": tile.k}
     return sizes if threads == 1 else {**sizes, "threads": threads}
 

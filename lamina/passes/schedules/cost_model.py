@@ -30,6 +30,9 @@ from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
 ABREAST_WINDOWS = 7
 """Windows side by side: twice as many gain nothing, and images are often 7, 14, 28, 56 wide."""
 
+PRODUCTS = 28
+"""Multiply-adds in a round of a loop: more make kernels long, and no faster."""
+
 SUMS, WINDOWS = 16, 4
 """Sums of a thread in a tile of windows: of products, and where channels are not summed up."""
 
@@ -166,17 +169,27 @@ class CostModel:
         columns = max(1, self.machine.registers // 2 // MOST_ROWS) * self.machine.lanes
         return Tile(rows, self.wishes.few or columns, self.wishes.few or columns, self._step)
 
-    def conv(self) -> Tile:
+    def conv(self, groups: int = 1) -> Tile:
         """Return the tile of a convolution: windows side by side, and output channels.
+
+        It has a panel of each of `groups`, if those are to be abreast.
 
         Sums, the weights of one input channel and one input at a time must fit into registers.
         """
         if self.machine.threads > 1:
             return self._shared_windows(SUMS)
+        if groups > 1:
+            return self._groups(groups)
         panels = max(1, self.machine.registers // PANEL // self.panel)
         room = (self.machine.registers - 1) // (panels * self.panel) - 1
         rows = min(ABREAST_WINDOWS, max(1, room))
         return Tile(rows, panels * PANEL, panels * PANEL, self._step)
+
+    def _groups(self, groups: int) -> Tile:
+        room = (self.machine.registers - 2) // (groups * self.panel)
+        rows = min(ABREAST_WINDOWS, max(1, room))
+        step = max(1, min(self._step, PRODUCTS // (rows * groups * self.panel)))
+        return Tile(rows, groups * PANEL, groups * PANEL, step)
 
     def window(self) -> Tile:
         """Return the tile of what goes through windows channel by channel."""

@@ -129,6 +129,9 @@ def _pick(builder: Builder, source: Tile, wanted: list[int]) -> str:
     if len(used) > 2:
         if _is_column(wanted, width):
             return _column(builder, source, [i // width for i in wanted], wanted[0] % width)
+        if count := _riffled(wanted, width):
+            parts = [i // width for i in wanted[:count]]
+            return _riffle(builder, source, parts, wanted[0] % width * count // width)
         return _assemble(builder, source, wanted)
     start = {part: n * width for n, part in enumerate(used)}
     mask = [start[i // width] + i % width if i >= 0 else -1 for i in wanted]
@@ -163,6 +166,31 @@ def _column(builder: Builder, source: Tile, parts: Sequence[int], lane: int) -> 
         return _shuffle(builder, source.element, a, b, width, masks[number % 2])
 
     return row(width.bit_length() - 1, lane)
+
+
+def _riffled(wanted: Sequence[int], width: int) -> int:
+    """Return of how many parts lanes are neighbours in turn, a power of two; 0 if of none so."""
+    count = next((n for n in range(1, len(wanted)) if wanted[n] // width == wanted[0] // width), 0)
+    first = wanted[0] % width
+    if len(wanted) != width or not count or count & (count - 1) or first * count % width:
+        return 0
+    parts = [i // width for i in wanted[:count]]
+    places = [parts[lane % count] * width + first + lane // count for lane in range(width)]
+    return count if len(set(parts)) == count and places == list(wanted) else 0
+
+
+def _riffle(builder: Builder, source: Tile, parts: Sequence[int], chunk: int) -> str:
+    """Return as many lanes as a part has, from `chunk` times as many on, of parts that are riffled.
+
+    Those at even places are riffled first, and those at odd ones; all chunks share what they need.
+    """
+    width = source.width
+    if len(parts) == 1:
+        return source.part(parts[0])
+    a, b = (_riffle(builder, source, parts[n::2], chunk // 2) for n in (0, 1))
+    half = range(width // 2 * (chunk % 2), width // 2 * (chunk % 2 + 1))
+    mask = [lane for i in half for lane in (i, width + i)]
+    return _shuffle(builder, source.element, a, b, width, mask)
 
 
 def _assemble(builder: Builder, source: Tile, wanted: list[int]) -> str:

@@ -57,9 +57,8 @@ def _widened(x: Array, w: Array) -> tuple[Array, Array]:
 def _conv(run: Interpreter, op: nn.ConvOp, args: Args) -> tuple[Any]:
     x, w = _widened(*args)
     groups, counts = op.groups.value.data, tuple(n.evaluate(run.extents) for n in op.positions)
-    outputs = run.shape(op.y.type)[-1]
     if op.packed is not None:
-        w = _unpacked(op, w, outputs)
+        w = _unpacked(op, w, op.outputs.evaluate(run.extents))
     x = _padded(x, tile.values(op.pads), x.dtype.type(0))
     steps = tile.values(op.strides), tile.values(op.dilations)
     weights = w.reshape(groups, -1, *w.shape[1:])

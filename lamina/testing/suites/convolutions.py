@@ -42,6 +42,7 @@ def cases() -> Iterator[Case]:
     yield Case("convolutions-of-integers", _integers, (1, 7))
     yield Case("convolutions-of-missing-numbers", _missing, (3, 31))
     yield Case("convolutions-with-ends", _ends, (1, 9))
+    yield Case("convolutions-of-shuffled-channels", _shuffles, (0, 1, 9))
     yield Case("convolutions-of-channels-first", _channels_first, (1, 5))
     yield Case("transposed-convolutions", _transposed, (1, 3, 9))
     yield Case("pools", _pools, SIZES, _batch)
@@ -187,6 +188,35 @@ def _ends(sheet: Sheet) -> None:
             sheet.compute(f"{name}_residual", nn.ReluOp(sheet.add(nn.AddOp(y, x))), atol=SUM)
         if name in ("conv", "depthwise"):
             sheet.compute(f"{name}_silu", nn.SiluOp(y), atol=SUM)
+
+
+def _shuffles(sheet: Sheet) -> None:
+    """Channels of groups one after another become the first of each group, the second, ..."""
+    x = sheet.given("x", f32, ["M", "N", 5, 24], normal)
+    line = sheet.given("line", f32, ["N", 9, 24], normal)
+    same: How = {"pads": (1, 1, 1, 1)}
+    shapes: tuple[tuple[str, int, tuple[int, ...], How], ...] = (
+        ("place", 4, (136, 1, 1, 6), {}),
+        ("two", 2, (10, 3, 3, 12), same),
+        ("three", 3, (57, 1, 2, 8), {}),
+        ("eight", 8, (72, 1, 1, 3), {"strides": (2, 2)}),
+        ("twelve", 12, (36, 1, 1, 2), {}),
+        ("square", 4, (16, 1, 1, 6), {}),
+        ("lines", 4, (20, 3, 6), {}),
+    )
+    for name, groups, shape, how in shapes:
+        w = sheet.stored(f"{name}.w", numbers(len(name), *shape))
+        y = sheet.add(nn.ConvOp(line if name == "lines" else x, w, groups=groups, **how))
+        end = nn.SiluOp(y) if name == "two" else nn.ReluOp(y)
+        y = sheet.add(end) if name != "three" else y
+        before = extents(y.type)
+        parted = [*before[:-1], groups, shape[0] // groups]
+        last = len(parted) - 1
+        perm = [*range(last - 1), last, last - 1]
+        z = sheet.add(nn.TransposeOp(sheet.add(nn.ReshapeOp(y, parted)), perm))
+        sheet.compute(name, nn.ReshapeOp(z, before), atol=SUM)
+        if name == "square":
+            sheet.compute("unshuffled", nn.NegOp(y), atol=SUM)
 
 
 def _channels_first(sheet: Sheet) -> None:
