@@ -230,6 +230,10 @@ class Importer:
         """Keep a node that cannot be imported before its inputs are known."""
         values = {name: scope.find(name) for name in [*proto.input, *captured(proto)]}
         functions = list(self._functions.values())
+        ranks = self._ranks if scope.outer is None and not scope.path else {}
+        if isinstance(reason, NeedsValueError):
+            learned = zip(proto.output, reason.outputs, strict=False)
+            ranks = {name: each for name, each in learned if each is not None} | ranks
         return foreign(
             self.emit,
             proto,
@@ -238,7 +242,7 @@ class Importer:
             functions,
             reason,
             self.graph.fresh_symbols,
-            self._ranks if scope.outer is None and not scope.path else {},
+            ranks,
         )
 
     def _branch(

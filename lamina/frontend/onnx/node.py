@@ -23,11 +23,16 @@ _MISSING: Any = object()
 
 
 class NeedsValueError(UnsupportedError):
-    """A graph's form depends on an input whose elements are known only when it runs."""
+    """A graph's form depends on an input whose elements are known only when it runs.
 
-    def __init__(self, message: str, index: int) -> None:
+    `outputs` are the element types and ranks of outputs, as far as they are known all the same.
+    """
+
+    def __init__(
+        self, message: str, index: int, outputs: Sequence[tuple[Kind, int] | None] = ()
+    ) -> None:
         super().__init__(message)
-        self.index = index
+        self.index, self.outputs = index, tuple(outputs)
 
 
 class Node(Emit):

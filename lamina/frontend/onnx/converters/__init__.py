@@ -16,6 +16,7 @@ _FAMILIES: Final = (
     "deformed",
     "reductions",
     "resize",
+    "affine",
     "products",
     "quantised",
     "integer_products",

@@ -6,12 +6,14 @@ Small vectors of integers are computed in the graph, and bound to symbols (`nn.b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
+from lamina.frontend.onnx.converters.affine import moved_grid
 from lamina.frontend.onnx.converters.padding import within
 from lamina.frontend.onnx.converters.reductions import SUMS, first_of
 from lamina.frontend.onnx.converters.shapes import (
@@ -24,6 +26,7 @@ from lamina.frontend.onnx.converters.shapes import (
 from lamina.frontend.onnx.kinds import FLOAT, INT64, Kind
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import Converter
+from lamina.frontend.onnx.told import told
 from lamina.frontend.onnx.values import Tensor
 
 BY_VALUE: Final[dict[str, Converter]] = {}
@@ -83,7 +86,7 @@ def _spread(node: Node, hits: Tensor, values: Tensor, usual: Tensor) -> Tensor:
 def reshape(node: Node) -> Tensor:
     """The same elements under a shape that is an input."""
     x, wanted = node.x(), _integers(node, 1)
-    rank = _count(wanted, node)
+    rank, known = _count(wanted, node), told(wanted)
     if not node.get_int("allowzero", 0):
         own = [*x.shape[:rank], *[Dim.of(0)] * (rank - len(x.shape))]
         zero = node.compare("eq", wanted, node.like(0, wanted))
@@ -94,14 +97,20 @@ def reshape(node: Node) -> Tensor:
     total = product(x.shape)
     inferred = node.binary(nn.DivOp, node.reshape(node.extents([total]), []), rest)
     wanted = node.select(left, node.broadcast_to(inferred, wanted.shape), wanted)
-    return _reshaped(node, x, wanted)
+    return _reshaped(node, x, wanted, known)
 
 
-def _reshaped(node: Node, x: Tensor, shape: Tensor) -> Tensor:
-    """Return the elements of x under a shape that is a vector."""
+def _reshaped(node: Node, x: Tensor, shape: Tensor, known: Sequence[Dim | None] = ()) -> Tensor:
+    """Return the elements of x under a shape that is a vector, of which some may be told."""
     names = node.symbols(_count(shape, node))
     node.bind(shape, names, [(product(names), product(x.shape))])
-    return node.add(nn.ReshapeOp(x.value, names, assumed=True), x.kind)
+    wanted = _named(names, [n if n and (n.constant or 0) > 0 else None for n in known])
+    return node.add(nn.ReshapeOp(x.value, wanted, assumed=True), x.kind)
+
+
+def _named(names: Sequence[Dim], known: Sequence[Dim | None]) -> list[Dim]:
+    """Return extents: those that are known, or their names."""
+    return [name if n is None else n for n, name in zip_longest(known, names)]
 
 
 @_takes("Squeeze", "Unsqueeze")
@@ -147,6 +156,7 @@ def expand(node: Node) -> Tensor:
     rank = max(_count(wanted, node), len(x.shape))
     own = [*[Dim.of(1)] * (rank - len(x.shape)), *x.shape]
     missing = rank - _count(wanted, node)
+    known = [None] * missing + told(wanted)
     if missing:
         wanted = node.concat([node.full(1, INT64, [missing]), wanted], 0)
     sizes = node.extents(own)
@@ -154,7 +164,11 @@ def expand(node: Node) -> Tensor:
     names = node.symbols(rank)
     equal = [(n, size) for n, size in zip(names, own, strict=True) if size != 1]
     node.bind(shape, names, equal)
-    return node.broadcast_to(x, names)
+    known = [n if size == 1 else None for n, size in zip(known, own, strict=True)]
+    known = [
+        size if size.constant not in (None, 1) else n for n, size in zip(known, own, strict=True)
+    ]
+    return node.broadcast_to(x, _named(names, known))
 
 
 @_takes("Tile")
@@ -172,7 +186,7 @@ def constant_of_shape(node: Node) -> Tensor:
     shape = _integers(node, 0)
     names = node.symbols(_count(shape, node))
     node.bind(shape, names)
-    return filled(node, names)
+    return filled(node, _named(names, told(shape)))
 
 
 @_takes("Range")
@@ -396,3 +410,12 @@ def _neutral(kind: str, element: Kind) -> Any:
         return 0 if kind == "max" else 1
     info = np.iinfo(element.dtype)
     return info.min if kind == "max" else info.max
+
+
+@_takes("AffineGrid")
+def affine_grid(node: Node) -> Tensor:
+    """Points of images whose size is an input."""
+    size = _integers(node, 1)
+    names = node.symbols(_count(size, node))
+    node.bind(size, names)
+    return moved_grid(node, names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from lamina.dialects import nn
 from lamina.dialects.dims import Dim
 from lamina.errors import LaminaError
 from lamina.frontend.onnx.emit import is_bound
-from lamina.frontend.onnx.kinds import BOOL, INT64
+from lamina.frontend.onnx.kinds import BOOL, INT64, Kind
 from lamina.frontend.onnx.node import NeedsValueError, Node
 from lamina.frontend.onnx.registry import converts
 from lamina.frontend.onnx.values import Array, Known, Several, Tensor, Value
@@ -100,11 +101,12 @@ def _alike(
 @converts("Loop")
 def loop(node: Node) -> list[Value]:
     """A graph run again and again, written out if it is known how often."""
-    most = int(node.number(0)) if node.has(0) else None
-    going = bool(node.number(1)) if node.has(1) else True
-    if going and (most is None or most > _MOST_ROUNDS):
-        raise NeedsValueError(f"{node.where}: the number of rounds has to be known", 0)
+    most = _known_number(node, 0, None)
+    going = _known_number(node, 1, 1)
     states, width = list(node.inputs[2:]), len(node.inputs) - 2
+    if going is None or (going and (most is None or most > _MOST_ROUNDS)):
+        what = f"{node.where}: the number of rounds has to be known"
+        raise NeedsValueError(what, 0, _of_a_round(node, states))
     rows: list[list[Tensor]] = [[] for _ in range(len(node.proto.output) - width)]
     for i in range(most or 0) if going else ():
         given = [_scalar(i), Known(np.array(True), BOOL), *states]
@@ -117,10 +119,87 @@ def loop(node: Node) -> list[Value]:
     return [*states, *(_stacked(node, row, 0) for row in rows)]
 
 
+def _known_number(node: Node, index: int, usual: int | None) -> int | None:
+    """Return an input of one integer, the usual one if it is not given; None if not known."""
+    if not node.has(index):
+        return usual
+    value = node.value(index)
+    return int(node.number(index)) if isinstance(value, Known) and value.is_plain else None
+
+
+def _of_a_round(node: Node, states: Sequence[Value]) -> list[tuple[Kind, int] | None]:
+    """Return the element types and ranks of a loop's outputs, if a round tells them."""
+    found: list[tuple[Kind, int] | None] = []
+    try:
+        with node.graph.attempt():
+            own = [None if each is None else node.tensor(_array(node, each)) for each in states]
+            given = [node.full(0, INT64, []), node.full(1, BOOL, []), *own]
+            values = [_array(node, each) for each in node.graphs("body", given)[1:]]
+            for i, value in enumerate(values):
+                rank = len(value.shape)
+                if i >= len(own):
+                    found.append((value.kind, rank + 1))
+                    continue
+                state = own[i]
+                same = state is not None and len(state.shape) == rank
+                found.append((value.kind, rank) if same else None)
+            raise _LearnedError
+    except _LearnedError:
+        return found
+    except LaminaError:
+        return []
+
+
+class _LearnedError(Exception):
+    """A round was imported to learn of it, and is taken back."""
+
+
+def _array(node: Node, value: Value) -> Array:
+    if value is None or isinstance(value, Several):
+        raise node.refuse("a sequence of what rounds give")
+    return value
+
+
 def _goes_on(node: Node, value: Value) -> bool:
     if isinstance(value, Known) and value.is_plain and value.array.size == 1:
         return bool(value.array.ravel()[0])
     raise NeedsValueError(f"{node.where}: whether it goes on has to be known", 1)
+
+
+@dataclass(frozen=True)
+class _Scanned:
+    """How a Scan goes: axes and directions, of what goes in and of what comes out."""
+
+    in_axes: Sequence[int]
+    out_axes: Sequence[int]
+    back: Sequence[int]
+    front: Sequence[int]
+
+
+@converts("Scan", since=8)
+def scan_batches(node: Node) -> list[Value]:
+    """The same for each of several sequences: the first dimension of all that there is."""
+    if node.has(0):
+        raise node.refuse("sequence_lens")
+    scanned = node.get_int("num_scan_inputs")
+    inputs = [node.x(i) for i in range(1, len(node.inputs))]
+    outputs = len(node.proto.output) - len(inputs) + scanned
+    how = _Scanned(
+        [0] * scanned, [0] * outputs, node.get_ints("directions", [0] * scanned), [0] * outputs
+    )
+    count = inputs[0].shape[0].constant
+    if not count or count > _MOST_ROUNDS:
+        raise node.refuse(f"a batch of {inputs[0].shape[0]} sequences")
+    found: list[list[Tensor]] = []
+    for i in range(count):
+        own = [_taken(node, x, 0, i) for x in inputs]
+        width = len(own) - scanned
+        try:
+            each = _scanned(node, own[:width], [node.tensor(x) for x in own[width:]], how)
+        except NeedsValueError as error:
+            raise node.refuse("a sequence of many or unknown rounds") from error
+        found.append([_row(node, value) for value in each])
+    return [_stacked(node, list(row), 0) for row in zip(*found, strict=True)]
 
 
 @converts("Scan", since=9)
@@ -128,27 +207,36 @@ def scan(node: Node) -> list[Value]:
     """A graph run for every part of some tensors, written out if there are few."""
     scanned = node.get_int("num_scan_inputs")
     width = len(node.inputs) - scanned
-    states, xs = list(node.inputs[:width]), [node.x(width + i) for i in range(scanned)]
     outputs = len(node.proto.output) - width
     none = [0] * max(scanned, outputs)
-    in_axes = node.get_ints("scan_input_axes", none[:scanned])
-    out_axes = node.get_ints("scan_output_axes", none[:outputs])
-    back = node.get_ints("scan_input_directions", none[:scanned])
-    front = node.get_ints("scan_output_directions", none[:outputs])
-    length = xs[0].shape[in_axes[0]].constant
+    how = _Scanned(
+        node.get_ints("scan_input_axes", none[:scanned]),
+        node.get_ints("scan_output_axes", none[:outputs]),
+        node.get_ints("scan_input_directions", none[:scanned]),
+        node.get_ints("scan_output_directions", none[:outputs]),
+    )
+    return _scanned(node, node.inputs[:width], [node.x(width + i) for i in range(scanned)], how)
+
+
+def _scanned(
+    node: Node, initial: Sequence[Value], xs: Sequence[Tensor], how: _Scanned
+) -> list[Value]:
+    states = list(initial)
+    width = len(states)
+    length = xs[0].shape[how.in_axes[0]].constant
     if length is None or length > _MOST_ROUNDS:
         raise NeedsValueError(f"{node.where}: the number of rounds has to be known", width)
-    rows: list[list[Tensor]] = [[] for _ in range(outputs)]
+    rows: list[list[Tensor]] = [[] for _ in how.out_axes]
     for i in range(length):
         parts = [
             _taken(node, x, node.axis(axis, len(x.shape)), length - 1 - i if turned else i)
-            for x, axis, turned in zip(xs, in_axes, back, strict=True)
+            for x, axis, turned in zip(xs, how.in_axes, how.back, strict=True)
         ]
         found = node.graphs("body", [*states, *parts])
         states = found[:width]
-        for row, value, turned in zip(rows, found[width:], front, strict=True):
+        for row, value, turned in zip(rows, found[width:], how.front, strict=True):
             row.insert(0 if turned else len(row), _row(node, value))
-    stacked = [_stacked(node, row, axis) for row, axis in zip(rows, out_axes, strict=True)]
+    stacked = [_stacked(node, row, axis) for row, axis in zip(rows, how.out_axes, strict=True)]
     return [*states, *stacked]
 
 
@@ -157,9 +245,7 @@ def _scalar(number: int) -> Known:
 
 
 def _row(node: Node, value: Value) -> Tensor:
-    if value is None or isinstance(value, Several):
-        raise node.refuse("a sequence of what rounds give")
-    return node.tensor(value)
+    return node.tensor(_array(node, value))
 
 
 def _taken(node: Node, x: Tensor, axis: int, index: int) -> Array:
