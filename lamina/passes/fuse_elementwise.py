@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import nn
 from lamina.dialects.tensors import extents
 from lamina.passes.functions import find_function
-from lamina.passes.groups import Groups, body_ops, calls_of, reshapes_to, users
+from lamina.passes.groups import Groups, Wiring, body_ops, calls_of, reshapes_to, users
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
-from lamina.passes.kernels.axes import keeps_dimensions
+from lamina.passes.kernels.axes import axes_of, keeps_dimensions
 from lamina.passes.kernels.rows import STATISTICS
 
 
@@ -23,7 +23,8 @@ from lamina.passes.kernels.rows import STATISTICS
 class FuseElementwisePass(ModulePass):
     """An elementwise kernel whose result only one row kernel uses is part of that kernel.
 
-    Reshapes between the two that put in or take out dimensions of one element are part of it too.
+    So is a reduction along rows whose result only one kernel of just those rows uses, and reshapes
+    between the two that put in or take out dimensions of one element.
     """
 
     name = "fuse-elementwise"
@@ -63,13 +64,36 @@ def _only_user(groups: Groups, call: nn.CallOp) -> nn.CallOp | None:
 
 def _fits(groups: Groups, call: nn.CallOp, user: nn.CallOp) -> bool:
     first, second = groups.called(call), groups.called(user)
-    maps = all(is_pointwise(op) or isinstance(op, (*SIDE, nn.ReshapeOp)) for op in body_ops(first))
-    if not maps or second.anchor.data != "rows" or len({extents(y.type) for y in call.ys}) != 1:
+    if second.anchor.data != "rows" or len({extents(y.type) for y in call.ys}) != 1:
         return False
     made: set[SSAValue] = set(call.ys)
     between = [op for x in user.xs for op in reshapes_to(x, made) or ()]
-    direct = all(op.assumed is None and keeps_dimensions(op) for op in between)
-    known = (*SIDE, *STATISTICS)
-    return direct and all(
-        is_pointwise(op) or isinstance(op, (*known, nn.ReshapeOp)) for op in body_ops(second)
-    )
+    if not all(op.assumed is None and keeps_dimensions(op) for op in between):
+        return False
+    if not _goes_through_rows(body_ops(second), (*SIDE, *STATISTICS)):
+        return False
+    if _goes_through_rows(body_ops(first), SIDE):
+        return True
+    folds = first.anchor.data == "rows" and _goes_through_rows(body_ops(first), _WITH_FOLDS)
+    return folds and _is_of_rows(Wiring.of(call, user).build(first, second).block)
+
+
+_WITH_FOLDS = (*SIDE, nn.ReduceOp)
+
+
+def _goes_through_rows(ops: list[Operation], others: tuple[type[Operation], ...]) -> bool:
+    return all(is_pointwise(op) or isinstance(op, (*others, nn.ReshapeOp)) for op in ops)
+
+
+def _is_of_rows(block: Block) -> bool:
+    """Whether all results are rows, of which all that is folded is: each program's own."""
+    *ops, end = block.ops
+    if (axes := axes_of(ops)) is None or not _goes_through_rows(ops, _WITH_FOLDS):
+        return False
+    folded = [op.x for op in ops if isinstance(op, nn.ReduceOp)]
+    shapes = {extents(value.type) for value in (*end.operands, *folded)}
+    if len(shapes) != 1:
+        return False
+    wide = [d for d, n in enumerate(shapes.pop()) if n != 1]
+    ways = {tuple(axes.of((value, d)) for d in wide) for value in (*end.operands, *folded)}
+    return len(ways) == 1 and len(set(ways.pop())) == len(wide)
