@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from lamina.dialects import nn, quant
 from lamina.dialects.tensors import extents
+from lamina.dialects.tile import values
 from lamina.passes.functions import blocks_in, find_function
 from lamina.passes.groups import Groups, body_ops, calls_of
 from lamina.passes.kernels.anchors import SIDE, is_pointwise
@@ -34,7 +35,8 @@ class OutlineGroupsPass(ModulePass):
 
     Constants of one value, and what only widens a weight, are put in with each of their users;
     what only repeats or counts, with each user that maps elements. A constant of one value is
-    written in the shapes that it is used in.
+    written in the shapes that it is used in. A transpose that moves dimensions of one element alone
+    is a reshape.
     """
 
     name = "outline-groups"
@@ -47,6 +49,7 @@ class OutlineGroupsPass(ModulePass):
         groups, block = Groups.of(op), function.body.block
         for inner in blocks_in(block)[::-1]:
             _shape_constants(inner)
+            _free_transposes(inner)
             erase_unused(inner)
             for each in list(inner.ops):
                 if not isinstance(each, FREE):
@@ -69,6 +72,15 @@ def _shape_constants(block: Block) -> None:
                 replace_with(op, [new := nn.ExtentsOp([one], op.y.type)], [new.y])
             case _:
                 pass
+
+
+def _free_transposes(block: Block) -> None:
+    """Make reshapes of the transposes that leave all elements where they are."""
+    for op in [op for op in block.ops if isinstance(op, nn.TransposeOp)]:
+        shape = extents(op.x.type)
+        moved = [d for d in values(op.perm) if shape[d] != 1]
+        if moved == sorted(moved):
+            replace_with(op, [new := nn.ReshapeOp(op.x, extents(op.y.type))], [new.y])
 
 
 def _is_cheap(ops: list[Operation]) -> bool:

@@ -179,3 +179,15 @@ def test_a_group_alone_keeps_its_numbers() -> None:
 def test_extents_that_operations_do_not_tie_may_differ() -> None:
     cases = [Case(("T T", "T T"), joined(1), None), Case(("4 40", "4 50"), joined(1), None)]
     assert kernels_of(*cases) == 1
+
+
+@pytest.mark.parametrize("target", ["reference", "cpu"])
+def test_a_transpose_that_leaves_elements_where_they_are_needs_no_kernel(target: str) -> None:
+    case = Case(("T 1 40",), turned([1, 0, 2]), lambda x: x.transpose(1, 0, 2))
+    exp = Case(
+        ("T 1 40",),
+        lambda add, x: turned([1, 0, 2])(add, add(nn.NegOp(x))),
+        lambda x: -x[None, :, 0],
+    )
+    assert kernels_of(exp) == 1
+    check(target, [case, exp], T=3)
