@@ -59,6 +59,7 @@ from lamina.dialects.nn_index import (
 from lamina.dialects.nn_recurrent import RecurrentOp
 from lamina.dialects.nn_values import BindOp, ForeignOp
 from lamina.dialects.nn_windows import ConvOp, ConvTransposeOp, PoolOp
+from lamina.dialects.nn_winograd import WinogradOp
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import DimsAttr, extents, tensor
 from lamina.dialects.tile import (
@@ -1402,6 +1403,7 @@ OPS: list[type[Operation]] = [
     TanOp,
     TanhOp,
     TransposeOp,
+    WinogradOp,
     XorOp,
     YieldOp,
 ]

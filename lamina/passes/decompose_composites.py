@@ -24,6 +24,7 @@ from lamina.passes.composites.quantisation import (
 )
 from lamina.passes.composites.rotations import RopeToProducts
 from lamina.passes.composites.windows import ConvTransposeToConv, PowerPoolToSum
+from lamina.passes.composites.winograd import WinogradToProducts
 from lamina.passes.known import KNOWN
 
 DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
@@ -41,6 +42,7 @@ DECOMPOSITIONS: dict[type[Operation], type[RewritePattern]] = {
     nn.SigmoidOp: SigmoidToExp,
     nn.SiluOp: SiluToExp,
     nn.SoftmaxOp: SoftmaxToExp,
+    nn.WinogradOp: WinogradToProducts,
     quant.DequantizeOp: DequantizeToProduct,
     quant.LinearOp: LinearToDot,
     quant.QuantizeOp: QuantizeToRound,

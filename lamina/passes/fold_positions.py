@@ -40,7 +40,7 @@ class FoldPositionsPass(ModulePass):
         if function is None:
             return
         for each in operations_in(function):
-            if isinstance(each, nn.ConvOp | nn.PoolOp):
+            if isinstance(each, nn.ConvOp | nn.PoolOp | nn.WinogradOp):
                 _flatten(each)
             elif is_pointwise(each):
                 rows = _rows(each)
@@ -52,7 +52,7 @@ class FoldPositionsPass(ModulePass):
             erase_unused(block)
 
 
-def _flatten(op: nn.ConvOp | nn.PoolOp) -> None:
+def _flatten(op: nn.ConvOp | nn.PoolOp | nn.WinogradOp) -> None:
     """Let an operation of windows give rows, and a reshape what it gave."""
     shape = extents(op.y.type)
     if len(shape) == 2:

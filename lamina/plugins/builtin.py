@@ -54,6 +54,7 @@ PASSES: tuple[str, ...] = (
     "choose-places",
     "choose-splits",
     "choose-variants",
+    "choose-winograd",
     "decompose-composites",
     "decompose-convolutions",
     "decompose-math",

@@ -103,7 +103,9 @@ class TextTarget(Target):
         return {"forward.ll": "; nothing\n"}
 
     def load(self, artifact: Artifact, weights: Mapping[str, Any]) -> Executable:
-        made: Any = SimpleNamespace(artifact=artifact, weights=weights, target=self)
+        made: Any = SimpleNamespace(
+            artifact=artifact, signature=artifact.signature, weights=weights, target=self
+        )
         return made
 
 

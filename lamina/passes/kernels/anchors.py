@@ -47,6 +47,7 @@ ENDING = (
     "reduce",
     "rows",
     "softmax",
+    "winograd",
 )
 """Anchors whose kernels store a whole tile at a time (`Kernel.store`), which an end may follow."""
 
@@ -63,6 +64,7 @@ ANCHORS: dict[type[Operation], str] = {
     nn.ScatterElementsOp: "scatter",
     nn.ScatterNdOp: "scatter",
     nn.SortOp: "sort",
+    nn.WinogradOp: "winograd",
     quant.LinearOp: "linear",
 }
 """The builders of operations that have one, whatever their attributes."""
@@ -163,7 +165,7 @@ def _grain(op: Operation) -> Grain:
         return Grain(1, merged_heads(op) * extents(op.y.type)[2].evaluate({}))
     if isinstance(op, nn.ConvOp) and op.parted:
         return Grain(1, 1, groups=op.groups.value.data)
-    if isinstance(op, nn.ConvOp | nn.PoolOp):
+    if isinstance(op, nn.ConvOp | nn.PoolOp | nn.WinogradOp):
         return Grain(1, 1)
     shape = extents(op.operands[0].type if anchor == "rows" else op.results[0].type)
     widest = COLUMNS if anchor == "dot" else WIDEST

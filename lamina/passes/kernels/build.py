@@ -22,6 +22,7 @@ from lamina.passes.kernels.scatter_kernel import build_scatter
 from lamina.passes.kernels.softmax_kernel import build_softmax
 from lamina.passes.kernels.sort_kernel import build_sort
 from lamina.passes.kernels.tiles import RULES
+from lamina.passes.kernels.winograd_kernel import build_winograd
 
 WITH_RULES = (joins, lookups, maps, numbers, pages, weights)
 """Modules whose tile rules are known once they are imported."""
@@ -45,6 +46,7 @@ BUILDERS: dict[str, Callable[[nn.GroupOp, str], tile.KernelOp]] = {
     "scatter": build_scatter,
     "softmax": build_softmax,
     "sort": build_sort,
+    "winograd": build_winograd,
 }
 """The builder of each anchor."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, bf16, f16, f32, f64, i8, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
@@ -120,7 +120,7 @@ class _Builder:
 
         def border() -> list[SSAValue]:
             # With what takes work behind it, the kernel would be long: there is little of this.
-            whole = self._is_light() and not self.turned
+            whole = follows_in_registers(self.kernel, self.op) and not self.turned
             self.step = self.step if whole else max(1, self.step // 2)
             return sums(inside=False)
 
@@ -311,7 +311,7 @@ class _Builder:
     def _finish(self, total: SSAValue) -> None:
         """Compute what follows, and store it."""
         op, columns, windows = self.op, self.columns, self.windows
-        if self.threads > 1 or self._is_light():
+        if self.threads > 1 or follows_in_registers(self.kernel, op):
             self.tiles.fix(op.y, self._result(total))
             self._store(windows.span)
             return
@@ -342,9 +342,10 @@ class _Builder:
                 turned |= set(op.results)
         self.kernel.store_at(lambda y: (rows, *(columns[::-1] if y in turned else columns)))
 
-    def _is_light(self) -> bool:
-        """Whether all that follows is done in registers."""
-        return all(isinstance(each, LIGHT) for each in self.kernel.ops if each is not self.op)
-
     def _result(self, total: SSAValue) -> SSAValue:
         return self.emit.cast(total, signless(nn.element(self.op.y)))
+
+
+def follows_in_registers(kernel: Kernel, op: Operation) -> bool:
+    """Whether all that follows a group's convolution is done in registers."""
+    return all(isinstance(each, LIGHT) for each in kernel.ops if each is not op)

@@ -13,6 +13,8 @@ from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents, tensor
 
+Windowed = nn.ConvOp | nn.PoolOp | nn.WinogradOp
+
 Values = dict[str, Dim]
 """What symbols of a general group are in the group that it was made of."""
 
@@ -23,11 +25,11 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     The numbers of images and places of a convolution or pool become symbols, but for those of
     which there is one alone. Other groups are what they were, without what is not used.
     """
-    found = [op for op in group.body.block.ops if isinstance(op, nn.ConvOp | nn.PoolOp)]
+    found = [op for op in group.body.block.ops if isinstance(op, Windowed)]
     if len(found) != 1 or not _has_rows(found[0]):
         return group, {}
     new, values = group.clone(), Values()
-    (op,) = (op for op in new.body.block.ops if isinstance(op, nn.ConvOp | nn.PoolOp))
+    (op,) = (op for op in new.body.block.ops if isinstance(op, Windowed))
     if not isinstance(op.x.owner, type(new.body.block)):
         return group, {}
     shape = list(extents(op.x.type))
@@ -46,7 +48,7 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     return new, values
 
 
-def _has_rows(op: nn.ConvOp | nn.PoolOp) -> bool:
+def _has_rows(op: Windowed) -> bool:
     """Whether the result has one dimension of positions."""
     return len(extents(op.y.type)) == 2 or (isinstance(op, nn.ConvOp) and op.parted)
 

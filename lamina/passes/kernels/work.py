@@ -50,11 +50,17 @@ def _conv(op: nn.ConvOp) -> Count:
     return product((*extents(op.y.type), *window, op.depth)) * 2
 
 
+def _winograd(op: nn.WinogradOp) -> Count:
+    """Return the operations on transformed tiles: less than those that they stand for."""
+    return product((*op.tiles, op.depth, op.outputs)) * (2 * op.reach**2)
+
+
 OPERATIONS: Final[dict[type[Operation], Callable[[Any], Count]]] = {
     cache.AttentionOp: lambda op: None,
     cache.PartialAttentionOp: lambda op: None,
     nn.ConvOp: _conv,
     nn.DotGeneralOp: _dot,
+    nn.WinogradOp: _winograd,
     quant.LinearOp: _linear,
 }
 """The operations of each kind of product."""

@@ -6,10 +6,12 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final, cast
 
 from lamina.dialects import nn
 from lamina.dialects.quant import ROWS
+from lamina.dialects.tensors import extents
 from lamina.dialects.tile import TUNED, ScheduleAttr
 from lamina.errors import InputError
 from lamina.passes.groups import body_ops
@@ -93,6 +95,14 @@ def _windows(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
     return sizes if threads == 1 else {**sizes, "threads": threads}
 
 
+def _winograd(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
+    (op,) = (op for op in body_ops(group) if isinstance(op, nn.WinogradOp))
+    counts = [n.constant for n in op.tiles[1:]]
+    tiles = None if None in counts else prod(n for n in counts if n is not None)
+    depth, panels = op.depth.evaluate({}), extents(op.w.type)[1].evaluate({})
+    return model.winograd(tiles, op.reach**2, depth, panels)
+
+
 def _contraction(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers | None:
     machine = model.machine
     units = machine.threads > 1 and machine.matrix and is_byte_product(body_ops(group))
@@ -105,6 +115,7 @@ DEFAULTS: Final[dict[str, Callable[[CostModel, nn.GroupOp, bool], Numbers | None
     "dot": _dot,
     "linear": _linear,
     "pool": _windows,
+    "winograd": _winograd,
 }
 """The anchors whose kernels take a schedule, and what the model gives each."""
 

@@ -65,7 +65,17 @@ STEP = 4
 """Columns of K at once: dots of 8-bit numbers take four, and a loop's own instructions are then a
 tenth of the others."""
 
+POINT_STEP = 2
+"""The same for products of points: so many rows at once have instructions enough by themselves."""
+
 F32 = 4
+
+SHARED, TURNED = 4.0, 0.4
+"""What reading the weights of a point costs, in tiles multiplied by them; and what transforming a
+tile's channels does, in panels that they are multiplied by."""
+
+MOST_TILES, MANY_TILES = 28, 256
+"""Tiles of a program at most, and those of an image where its extents are not known."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,45 @@ class CostModel:
         rows = min(ABREAST_WINDOWS, max(1, room))
         step = max(1, min(self._step, PRODUCTS // (rows * groups * self.panel)))
         return Tile(rows, groups * PANEL, groups * PANEL, step)
+
+    def winograd(self, tiles: int | None, points: int, depth: int, panels: int) -> dict[str, int]:
+        """Return the sizes of a convolution by transforms: see `winograd_kernel`.
+
+        An image has so many `tiles`, None for any number. The tiles of a program share what is
+        read of the weights; what is transformed of a block of channels, and the sums of all
+        columns, stay in the second cache level.
+        """
+        wide = 2 if panels % 2 == 0 else 1
+        room = min((self.machine.registers - 1) // (wide * self.panel) - 1, MOST_ROWS)
+        least = max(1, min(CHAINS // wide, room))
+        # Of equal sizes, that with the most tiles in registers at once.
+        abreast = {s * q: s for s in range(least, room + 1) for q in range(1, MOST_TILES // s + 1)}
+        count = MANY_TILES if tiles is None else tiles
+        kept = self.machine.l2 // 2 // (points * F32)
+
+        def cost(rows: int, columns: int) -> float:
+            blocks = -(-count // rows)
+            programs = blocks * (panels // columns)
+            turns = -(-programs // self.machine.cores) * self.machine.cores / programs
+            return turns * blocks * rows * (1 + SHARED / rows) * (1 + TURNED / columns)
+
+        sizes = (
+            (rows, columns)
+            for rows in abreast
+            for columns in range(1, panels + 1)
+            if panels % columns == 0 and columns % wide == 0
+            if rows * columns * PANEL <= kept or columns == wide
+        )
+        rows, columns = min(sizes, key=lambda size: (cost(*size), size))
+        block = max(PANEL, min(depth, kept // rows // PANEL * PANEL))
+        return {
+            "m": rows,
+            "s": abreast[rows],
+            "n": columns * PANEL,
+            "r": wide * PANEL,
+            "k": POINT_STEP,
+            "b": block,
+        }
 
     def window(self) -> Tile:
         """Return the tile of what goes through windows channel by channel."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from xdsl.passes import ModulePass
 
@@ -10,6 +10,7 @@ from lamina.errors import InputError
 from lamina.passes.choose_activations import ChooseActivationsPass
 from lamina.passes.choose_cache_layout import AUTO, ELEMENTS, ChooseCacheLayoutPass
 from lamina.passes.choose_variants import ChooseVariantsPass
+from lamina.passes.choose_winograd import ChooseWinogradPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_norm_prologues import FuseNormProloguesPass
 from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble
@@ -20,6 +21,7 @@ KEYS_ABREAST = 16
 """Keys that attention scores at once: the f32 lanes of a 512-bit register."""
 
 ACTIVATIONS = ("auto", "f32")
+CONVOLUTIONS = ("auto", "direct")
 PAGES = (AUTO, *ELEMENTS)
 
 QUERY_ROWS = 9
@@ -27,25 +29,45 @@ QUERY_ROWS = 9
 and the scores of 16 keys take a register each. More rows gain nothing."""
 
 
-def cpu_passes(
-    activations: str, kv: str, machine: Machine, *, tuned: bool
-) -> tuple[ModulePass, ...]:
+@dataclass(frozen=True)
+class CpuWishes:
+    """What a target asks of its passes; raises `InputError` for another value.
+
+    `activations` are "auto" (8-bit beside quantised weights) or "f32"; `kv` the elements of pages;
+    `convolutions` "auto" or "direct" (none by transforms).
+    """
+
+    activations: str = "auto"
+    kv: str = AUTO
+    convolutions: str = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse other values."""
+        known = {"activations": ACTIVATIONS, "kv": PAGES, "convolutions": CONVOLUTIONS}
+        for name, values in known.items():
+            value = getattr(self, name)
+            if value not in values:
+                raise InputError(
+                    f"the target cpu, option {name}: expected {' or '.join(values)}, got {value!r}"
+                )
+
+
+def cpu_passes(wished: CpuWishes, machine: Machine, *, tuned: bool) -> tuple[ModulePass, ...]:
     """Return the passes from an imported module to a planned one.
 
-    `activations` is "auto" (8-bit beside quantised weights) or "f32"; `kv` the elements of pages.
-    Schedules are for `machine`; with `tuned`, those measured on it come first. Raises `InputError`
-    for another value.
+    Schedules are for `machine`; with `tuned`, those measured on it come first.
     """
-    for name, value, known in (("activations", activations, ACTIVATIONS), ("kv", kv, PAGES)):
-        if value not in known:
-            raise InputError(
-                f"the target cpu, option {name}: expected {' or '.join(known)}, got {value!r}"
-            )
-    quantised = () if activations == "f32" else (ChooseActivationsPass(),)
-    pages = "f32" if activations == "f32" else kv
+    exact = wished.activations == "f32"
+    quantised = () if exact else (ChooseActivationsPass(),)
+    transformed = () if wished.convolutions == "direct" else (ChooseWinogradPass(),)
+    pages = "f32" if exact else wished.kv
     schedule = ScheduleGroupsPass(**asdict(machine), tuned=tuned)
     inserted = {
-        "fusion": (ChooseCacheLayoutPass(pages, KEYS_ABREAST), *quantised),
+        "fusion": (
+            ChooseCacheLayoutPass(pages, KEYS_ABREAST),
+            *quantised,
+            *transformed,
+        ),
         "groups": (ChooseVariantsPass((1,)), FuseNormProloguesPass(1), schedule),
     }
     steps = assemble((*FUSION, *GROUPING, *LOWERING), inserted)

@@ -22,15 +22,18 @@ class CpuTarget(Target):
 
     `features` is a level of instruction sets, or "auto" for the best that the machine has; code
     for a level of another architecture is emitted, but loads only there.
-    `activations` is "auto" (8-bit where weights are quantised) or "f32". `kv` is the element type
-    of the pages of keys and values, or "auto": f32 where all weights are f32, else f16. `tuned`
-    says that schedules measured on this machine (`lamina tune`) are used. `threads` is how many run
-    a step at most: None for as many as the process may use, which more would only keep waiting.
+    `convolutions` is "auto", or "direct" for none by transforms, which round otherwise and in which
+    a number that is not finite spreads over a tile of results. `activations` is "auto" (8-bit where
+    weights are quantised) or "f32". `kv` is the element type of the pages of keys and values, or
+    "auto": f32 where all weights are f32, else f16. `tuned` says that schedules measured on this
+    machine (`lamina tune`) are used. `threads` is how many run a step at most: None for as many as
+    the process may use, which more would only keep waiting.
     """
 
     name: ClassVar[str] = "cpu"
 
     features: str = "auto"
+    convolutions: str = "auto"
     activations: str = "auto"
     kv: str = "auto"
     tuned: bool = True
@@ -45,11 +48,12 @@ class CpuTarget(Target):
 
     def passes(self) -> tuple[ModulePass, ...]:
         """Return the passes from an imported module to a planned one."""
-        from lamina.targets.cpu.pipeline import cpu_passes
+        from lamina.targets.cpu.pipeline import CpuWishes, cpu_passes
         from lamina.targets.cpu.schedules import machine_of
 
         machine = machine_of(self._level())
-        return cpu_passes(self.activations, self.kv, machine, tuned=self.tuned)
+        wished = CpuWishes(self.activations, self.kv, self.convolutions)
+        return cpu_passes(wished, machine, tuned=self.tuned)
 
     def host(self) -> str:
         """Return what the code may use of the CPU, and which schedules were measured on it."""

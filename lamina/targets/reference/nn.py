@@ -21,6 +21,7 @@ from lamina.targets.reference import (
     nn_sums,
     nn_values,
     nn_windows,
+    nn_winograd,
 )
 from lamina.targets.reference.interpreter import Interpreter, Meaning, bind
 
@@ -62,6 +63,7 @@ MEANINGS: dict[type[Operation], Meaning] = {
     **nn_sums.MEANINGS,
     **nn_values.MEANINGS,
     **nn_windows.MEANINGS,
+    **nn_winograd.MEANINGS,
     **nn_composites.MEANINGS,
     nn.CallOp: _call,
     func.CallOp: _call,
