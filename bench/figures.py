@@ -86,7 +86,8 @@ def summary(rows: Sequence[Row], group: Callable[[Row], str]) -> Iterator[str]:
 def _of_group(name: str, rows: Sequence[Row]) -> Iterator[str]:
     sides = dict.fromkeys(side for row in rows for side in row.seconds if side != OURS)
     for side in sides:
-        yield _line(name, side, (row.seconds[side] / row.seconds[OURS] for row in rows))
+        with_it = [row for row in rows if side in row.seconds]
+        yield _line(name, side, (row.seconds[side] / row.seconds[OURS] for row in with_it))
     if len(sides) > 1 and all(row.ratio is not None for row in rows):
         yield _line(name, "the best peer", (row.ratio or 0.0 for row in rows))
     shares = [row.of_limit for row in rows if row.of_limit is not None]
