@@ -24,6 +24,7 @@ _FAMILIES: Final = (
     "attention",
     "rotary",
     "fused_attention",
+    "grouped_attention",
     "fused",
     "found",
 )

@@ -19,6 +19,7 @@ class Scores:
 
     `allowed` are the keys that a query may see, `added` is added to scores; both repeat to
     [B, H, L, M]. `masks` says whether there can be queries that see no key: their rows are 0.
+    `sink` [1, H, 1, 1] is the score of one more key, which has no value.
     """
 
     scale: float
@@ -27,6 +28,7 @@ class Scores:
     added: Tensor | None = None
     masks: bool = False
     softmax: Kind | None = None
+    sink: Tensor | None = None
 
 
 def attended(
@@ -45,12 +47,21 @@ def attended(
     masked = bent if bias is None else node.binary(nn.AddOp, bent, bias)
     wide = scores.softmax or kind
     wide = FLOAT if wide.bits < 32 else wide
-    weights = node.add(nn.SoftmaxOp(node.cast(masked, wide).value, 3), wide)
+    weights = _weights(node, node.cast(masked, wide), scores.sink)
     if bias is not None and scores.masks:
         weights = _seeing(node, weights, bias)
     weights = node.cast(weights, kind)
     y = node.cast(_grouped(node, weights, v, 2), kind)
     return y, [raw, bent, masked, weights]
+
+
+def _weights(node: Node, logits: Tensor, sink: Tensor | None) -> Tensor:
+    if sink is None:
+        return node.add(nn.SoftmaxOp(logits.value, 3), logits.kind)
+    column = node.broadcast_to(node.cast(sink, logits.kind), [*logits.shape[:3], Dim.of(1)])
+    wide = node.concat([logits, column], 3)
+    weights = node.add(nn.SoftmaxOp(wide.value, 3), logits.kind)
+    return node.part(weights, 3, 0, logits.shape[3])
 
 
 def _grouped(node: Node, a: Tensor, b: Tensor, contracted: int) -> Tensor:
