@@ -67,7 +67,10 @@ def shared_groups(groups: Mapping[str, nn.GroupOp]) -> dict[str, SharedGroup]:
 
 
 def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
-    """Return each group: of any extents where that makes two groups one, else as it is."""
+    """Return each group: of any extents where that makes two groups one, else as it is.
+
+    One whose rows are single elements is of any extents too, since those are longer rows.
+    """
     plain: dict[str, _Case] = {}
     general: dict[str, _Case] = {}
     merged: dict[Key, set[Key]] = {}
@@ -79,9 +82,16 @@ def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
                 general[name] = case = _Case.of(*found)
                 merged.setdefault(case.key, set()).add(plain[name].key)
     for name, case in general.items():
-        if len(merged[case.key]) > 1:
+        if len(merged[case.key]) > 1 or _is_thin(plain[name].group):
             plain[name] = case
     return plain
+
+
+def _is_thin(group: nn.GroupOp) -> bool:
+    """Whether results have several dimensions, the last of one element."""
+    end = cast("nn.YieldOp", group.body.block.last_op)
+    shapes = [extents(y.type) for y in end.ys if y.type.name == "tensor"]
+    return any(len(shape) > 1 and shape[-1] == 1 for shape in shapes)
 
 
 def _used(group: nn.GroupOp) -> nn.GroupOp:

@@ -94,7 +94,7 @@ class _Builder:
         self.emit, self.tiles = kernel.emit, kernel.tiles
         if len(extents(op.y.type)) != 2 and not op.parted:
             raise LoweringError("a convolution kernel gives rows of channels")
-        self.turned = any(isinstance(each, nn.TransposeOp) for each in kernel.ops)
+        self.turned = op.parted and any(isinstance(each, nn.TransposeOp) for each in kernel.ops)
         schedule = kernel.group.schedule
         self.threads = schedule.get("threads", 1) if schedule else 1
         self.step = schedule.get("k", STEP) if schedule else STEP

@@ -90,9 +90,12 @@ class Windows:
 
     def __init__(self, kernel: Kernel, op: nn.ConvOp | nn.PoolOp, rows: int) -> None:
         self.kernel, self.emit, self.tiles = kernel, kernel.emit, kernel.tiles
-        if op.x not in kernel.tiles.memrefs:
+        source, self.order = op.x, tuple(range(len(extents(op.x.type))))
+        if isinstance(source.owner, nn.TransposeOp):
+            source, self.order = source.owner.x, values(source.owner.perm)
+        if source not in kernel.tiles.memrefs:
             raise LoweringError(f"{op.name} reads what is in memory")
-        self.x = kernel.tiles.memrefs[op.x]
+        self.x = kernel.tiles.memrefs[source]
         self.sides, self.element = sides_of(op), tile.element_of(self.x.type)
         self.ceil = isinstance(op, nn.PoolOp) and op.ceil is not None
         positions = op.positions
@@ -225,19 +228,24 @@ class Windows:
         if channels.inside and channels.limit is None:
             bounds.append(last)
         limits = {} if channels.limit is None else {last: channels.limit}
-        kind = tile.vector(self.element, [self.rows, channels.size])
-        return self.emit.add(
+        at = [self.image, *at, channels.start]
+        places = [self.order.index(d) for d in range(last + 1)]
+        turned = self.order[last] < self.order[self.along]
+        size = [self.rows, channels.size]
+        kind = tile.vector(self.element, size[::-1] if turned else size)
+        loaded = self.emit.add(
             tile.LoadOp(
                 self.x,
-                [self.image, *at, channels.start],
-                shape,
+                [at[d] for d in places],
+                [shape[d] for d in places],
                 kind,
-                limits=limits,
-                step=step if max(step) > 1 else (),
-                in_bounds=bounds,
+                limits={self.order[d]: limit for d, limit in limits.items()},
+                step=[step[d] for d in places] if max(step) > 1 else (),
+                in_bounds=sorted(self.order[d] for d in bounds),
                 pad=pad,
             )
         )
+        return self.emit.add(tile.TransposeOp(loaded, [1, 0])) if turned else loaded
 
     def counts(self, *, padding: bool) -> SSAValue | None:
         """Return how many elements each window has: [rows] index, None if always all.

@@ -90,7 +90,7 @@ def _windows(model: CostModel, group: nn.GroupOp, few: bool) -> Numbers:
     turned = any(isinstance(each, nn.TransposeOp) for each in body_ops(group))
     tile = model.window()
     if isinstance(op, nn.ConvOp) and not op.depthwise:
-        tile = model.conv(op.groups.value.data if turned else 1)
+        tile = model.conv(op.groups.value.data if turned and op.parted else 1)
     sizes = {"m": rows_of(op.positions, tile.m, threads), "n": tile.n, "k": tile.k}
     return sizes if threads == 1 else {**sizes, "threads": threads}
 

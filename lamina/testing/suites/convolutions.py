@@ -236,6 +236,16 @@ def _channels_first(sheet: Sheet) -> None:
     z = sheet.add(nn.TransposeOp(sheet.add(nn.ConvOp(both, v, pads=same)), first))
     sheet.compute("residual", nn.AddOp(z, y), atol=SUM)
     sheet.compute("sums", nn.ReduceOp(z, "add", [2, 3]), atol=10 * SUM)
+    line = sheet.given("line", f32, ["M", 2, "N"], normal)
+    plate = sheet.given("plate", f32, ["N", 4, 3, 6], normal)
+    for name, colors, shape, how in (
+        ("stride", x, (33, 3, 3, 3), {"strides": (2, 2), "pads": (1, 2, 1, 1)}),
+        ("line", line, (5, 4, 2), {"pads": (3, 0), "dilations": (1,)}),
+        ("whole", plate, (7, 3, 6, 4), {}),
+    ):
+        rank = len(shape)
+        turned = sheet.add(nn.TransposeOp(colors, [0, *range(2, rank), 1]))
+        _conv(sheet, name, turned, numbers(rank, *shape), **how)
 
 
 def _transposed(sheet: Sheet) -> None:
