@@ -11,7 +11,7 @@ class Floor(NamedTuple):
 
 
 FLOORS = {
-    "Node": Floor(1831, 1684),
+    "Node": Floor(1827, 1680),
     "Simple": Floor(20, 14),
     "PyTorchConverted": Floor(82, 82),
     "PyTorchOperator": Floor(35, 35),
