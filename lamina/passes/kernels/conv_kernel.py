@@ -26,6 +26,9 @@ from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Span
 from lamina.passes.kernels.windows import Places, Windows
 
+BESIDE = 8
+"""Tiles of channels that are each a group, which a program takes: each alone is little work."""
+
 LIGHT = (
     nn.AddOp,
     nn.BroadcastOp,
@@ -62,6 +65,26 @@ def _are_bytes(op: nn.ConvOp) -> bool:
     """Whether a product of bytes sums up in i32, which machines have instructions for."""
     bits = {signless(nn.element(v)) for v in (op.x, op.w)}
     return bits == {i8} and nn.element(op.y) == i32 and not op.depthwise
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """How the output channels, `share` of each group, are cut into tiles.
+
+    A tile has `abreast` groups, of each `count` panels of `lanes`; a group has `tiles`.
+    """
+
+    groups: int
+    share: Dim
+    abreast: int
+    count: int
+    lanes: int
+    tiles: Dim
+
+    @property
+    def number(self) -> Dim:
+        """The number of tiles."""
+        return self.tiles * (self.groups // self.abreast)
 
 
 @dataclass(frozen=True)
@@ -105,10 +128,29 @@ class _Builder:
         self.sums = i32 if self.kind == i8 else self.sums
         rows = schedule.get("m", ROWS) if schedule else ROWS
         self.windows = Windows(kernel, op, rows)
-        self.columns = self._columns()
+        self.cut = self._cut()
 
     def build(self) -> tile.KernelOp:
         """Emit the program and close the kernel."""
+        number, tiles = self.kernel.program(2), self.cut.number
+        apart = self.threads > 1 or tiles == 1 or not follows_in_registers(self.kernel, self.op)
+        if apart or not self.op.depthwise:
+            self._tile(number)
+            return self.kernel.finish([*self.windows.grid, tiles])
+        self._one_after_another(number, tiles)
+        return self.kernel.finish([*self.windows.grid, tiles.ceildiv(BESIDE)])
+
+    def _one_after_another(self, number: SSAValue, tiles: Dim) -> None:
+        """Go through some tiles of channels, whose windows are the same."""
+        emit = self.emit
+        first = emit.times(number, BESIDE)
+        left = emit.add(arith.SubiOp(emit.extent(tiles), first))
+        end = emit.add(arith.MinSIOp(left, emit.index(BESIDE)))
+        self.tiles.each(end, lambda i: self._tile(emit.add(arith.AddiOp(first, i))))
+
+    def _tile(self, number: SSAValue) -> None:
+        """Compute and store a tile of windows and of channels."""
+        self.columns = self._columns(number)
         emit, width = self.emit, self.columns.span.size
         shape = [self.windows.rows, self.columns.count, self.columns.lanes]
         if self.op.packed is None or self.op.depthwise or not self._multiplies():
@@ -132,43 +174,44 @@ class _Builder:
         ones = [1] * len(self.columns.lead)
         totals = [emit.reshape(total, [shape[0], *ones, width]) for total in totals]
         self._finish(totals[0] if len(totals) == 1 else emit.add(tile.JoinOp(totals, 1)))
-        return self.kernel.finish([*self.windows.grid, self.programs])
 
-    def _columns(self) -> _Columns:
-        op, emit = self.op, self.emit
+    def _cut(self) -> _Cut:
+        op = self.op
         groups = 1 if op.depthwise else self.groups
         share = op.outputs if groups == 1 else op.outputs // groups
         if op.packed is None:
-            abreast, count, lanes = 1, 1, chunk_of(share, self.most)
-            tiles = share.ceildiv(lanes)
-        else:
-            panels, lanes = (extents(op.w.type)[d].evaluate({}) for d in (0, -1))
-            panels //= groups
-            # What turns groups and their channels has a tile of all groups.
-            abreast = groups if self.turned and self.threads == 1 else 1
-            count = self._abreast(panels, max(1, self.most // lanes // abreast))
-            tiles = Dim.of(panels // count)
-        self.programs = tiles * (groups // abreast)
-        first, within = emit.index(0), self.kernel.program(2)
-        if groups > abreast:
-            first = emit.add(arith.DivUIOp(within, emit.extent(tiles)))
-            within = emit.add(arith.RemUIOp(within, emit.extent(tiles)))
-            first = emit.times(first, abreast)
-        width = count * lanes
+            lanes = chunk_of(share, self.most)
+            return _Cut(groups, share, 1, 1, lanes, share.ceildiv(lanes))
+        panels, lanes = (extents(op.w.type)[d].evaluate({}) for d in (0, -1))
+        panels //= groups
+        # What turns groups and their channels has a tile of all groups.
+        abreast = groups if self.turned and self.threads == 1 else 1
+        count = self._abreast(panels, max(1, self.most // lanes // abreast))
+        return _Cut(groups, share, abreast, count, lanes, Dim.of(panels // count))
+
+    def _columns(self, number: SSAValue) -> _Columns:
+        """Return the channels of the tile of a number."""
+        op, emit, cut = self.op, self.emit, self.cut
+        groups, count, width = cut.groups, cut.count, cut.count * cut.lanes
+        first, within = emit.index(0), number
+        if groups > cut.abreast:
+            first = emit.add(arith.DivUIOp(within, emit.extent(cut.tiles)))
+            within = emit.add(arith.RemUIOp(within, emit.extent(cut.tiles)))
+            first = emit.times(first, cut.abreast)
         start = emit.times(within, width)
-        whole = share.constant is not None and share.constant % width == 0
+        whole = cut.share.constant is not None and cut.share.constant % width == 0
         parts: list[_Part] = []
-        for n in range(abreast):
+        for n in range(cut.abreast):
             group = emit.plus(first, n) if n else first
             panel = emit.times(within, count)
             if groups > 1:
-                before = emit.add(arith.MuliOp(group, emit.extent(tiles * count)))
+                before = emit.add(arith.MuliOp(group, emit.extent(cut.tiles * count)))
                 panel = emit.add(arith.AddiOp(before, panel))
             parts.append(_Part(group, panel, self._span(group, start, width, whole=whole)))
         if not op.parted:
-            return _Columns(count, lanes, tuple(parts), (), parts[0].span)
-        lead = Span(first, abreast, inside=True)
-        return _Columns(count, lanes, tuple(parts), (lead,), Span(start, width, whole))
+            return _Columns(count, cut.lanes, tuple(parts), (), parts[0].span)
+        lead = Span(first, cut.abreast, inside=True)
+        return _Columns(count, cut.lanes, tuple(parts), (lead,), Span(start, width, whole))
 
     def _span(self, group: SSAValue, start: SSAValue, width: int, *, whole: bool) -> Span:
         """Return where channels from `start` on of a group are among those of all groups."""
