@@ -14,6 +14,7 @@ from lamina.passes.decompose_math import DecomposeMathPass
 from lamina.passes.fold_branches import FoldBranchesPass
 from lamina.passes.fold_duplicates import FoldDuplicatesPass
 from lamina.passes.fold_positions import FoldPositionsPass
+from lamina.passes.fold_scales import FoldScalesPass
 from lamina.passes.fold_transposes import FoldTransposesPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
@@ -75,6 +76,8 @@ FUSION: Steps = (
 GROUPING: Steps = (
     FoldBranchesPass(),
     FoldTransposesPass(),
+    FoldScalesPass(),
+    Extension("convolutions"),
     DecomposeConvolutionsPass(),
     PackWeightsPass(),
     FoldPositionsPass(),

@@ -61,6 +61,7 @@ PASSES: tuple[str, ...] = (
     "fold-branches",
     "fold-duplicates",
     "fold-positions",
+    "fold-scales",
     "fold-transposes",
     "fuse-attention",
     "fuse-elementwise",

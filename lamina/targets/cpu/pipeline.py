@@ -66,8 +66,8 @@ def cpu_passes(wished: CpuWishes, machine: Machine, *, tuned: bool) -> tuple[Mod
         "fusion": (
             ChooseCacheLayoutPass(pages, KEYS_ABREAST),
             *quantised,
-            *transformed,
         ),
+        "convolutions": transformed,
         "groups": (ChooseVariantsPass((1,)), FuseNormProloguesPass(1), schedule),
     }
     steps = assemble((*FUSION, *GROUPING, *LOWERING), inserted)
