@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from itertools import zip_longest
+from typing import Final, cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
@@ -15,12 +16,22 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.general_extents import Values, generalised
 from lamina.passes.kernels.general_maps import general_map
+from lamina.passes.kernels.general_products import general_product
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
 from lamina.passes.rewriting import erase_unused
 
 Shape = tuple[Dim, ...]
+
+Rule = Callable[[nn.GroupOp], tuple[nn.GroupOp, Values] | None]
+"""Returns a group of which another may be a case, and what its symbols are in this one."""
+
+LADDERS: Final[dict[str, tuple[Rule, ...]]] = {
+    "linear": (general_product,),
+    "rows": (general_map,),
+}
+"""How groups of each anchor become more general, step by step."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +80,33 @@ def shared_groups(groups: Mapping[str, nn.GroupOp]) -> dict[str, SharedGroup]:
 def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
     """Return each group: of any extents where that makes two groups one, else as it is.
 
-    One whose rows are single elements is of any extents too, since those are longer rows.
+    Of those that others may be cases of, the least general is taken that makes them one. One whose
+    rows are single elements is of any extents too, since those are longer rows.
     """
-    plain: dict[str, _Case] = {}
-    general: dict[str, _Case] = {}
-    merged: dict[Key, set[Key]] = {}
+    found = {name: _Case.of(*generalised(_used(group))) for name, group in groups.items()}
+    for rules in zip_longest(*LADDERS.values()):
+        general = dict(_general(groups, dict(zip(LADDERS, rules, strict=True))))
+        merged: dict[Key, set[Key]] = {}
+        for name, case in general.items():
+            merged.setdefault(case.key, set()).add(found[name].key)
+        for name, case in general.items():
+            if len(merged[case.key]) > 1 or (
+                case.group.anchor.data == "rows" and _is_thin(found[name].group)
+            ):
+                found[name] = case
+    return found
+
+
+def _general(
+    groups: Mapping[str, nn.GroupOp], rules: Mapping[str, Rule | None]
+) -> Iterator[tuple[str, _Case]]:
+    """Yield groups as their anchor's rule makes them, those that there is a rule for."""
     for name, group in groups.items():
-        used = _used(group)
-        plain[name] = _Case.of(*generalised(used))
-        if used.anchor.data == "rows" and used.host is None:
-            if (found := general_map(used)) is not None:
-                general[name] = case = _Case.of(*found)
-                merged.setdefault(case.key, set()).add(plain[name].key)
-    for name, case in general.items():
-        if len(merged[case.key]) > 1 or _is_thin(plain[name].group):
-            plain[name] = case
-    return plain
+        rule = rules.get(group.anchor.data)
+        if rule is None or group.host is not None:
+            continue
+        if (case := rule(_used(group))) is not None:
+            yield name, _Case.of(*case)
 
 
 def _is_thin(group: nn.GroupOp) -> bool:

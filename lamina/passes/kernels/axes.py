@@ -8,7 +8,7 @@ them may go along: they lead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from xdsl.dialects.builtin import TensorType
@@ -87,13 +87,22 @@ def _join(parents: dict[Axis, Axis], a: Axis, b: Axis) -> None:
         parents[b] = a
 
 
-def axes_of(ops: Sequence[Operation]) -> Axes | None:
-    """Return the dimensions of what operations take and give; None if one's are not known."""
+Tie = Callable[[Axes, Any], None]
+"""Ties the dimensions of what an operation takes and gives."""
+
+
+def axes_of(
+    ops: Sequence[Operation], known: Mapping[type[Operation], Tie] | None = None
+) -> Axes | None:
+    """Return the dimensions of what operations take and give; None if one's are not known.
+
+    What is `known` comes before what the table says.
+    """
     axes = Axes()
     for op in ops:
-        if isinstance(op, nn.ReshapeOp) and not keeps_dimensions(op):
+        tie = (known or {}).get(type(op), _TIES.get(type(op)))
+        if isinstance(op, nn.ReshapeOp) and tie is _reshape and not keeps_dimensions(op):
             return None
-        tie = _TIES.get(type(op))
         if tie is None and op.has_trait(Elementwise, value_if_unregistered=False):
             tie = _tie_all
         if tie is None or not all(
@@ -241,7 +250,7 @@ def _gather_elements(axes: Axes, op: nn.GatherElementsOp) -> None:
             axes.tie((op.x, d), (op.y, d))
 
 
-_TIES: Final[dict[type[Operation], Callable[[Axes, Any], None]]] = {
+_TIES: Final[dict[type[Operation], Tie]] = {
     nn.BroadcastOp: _broadcast,
     nn.ConcatOp: _concat,
     nn.ConstantOp: _nothing,

@@ -62,28 +62,39 @@ class Lines:
 class Following:
     """What programs read after block `block` of `blocks` blocks of `rows` rows.
 
-    A program goes through `depth` columns of K in `steps` steps.
+    A program goes through `depth` columns of K in `steps` steps of `step`, and what is left.
     """
 
     tiles: Tiles
     block: SSAValue
     blocks: Dim
     rows: int
-    depth: int
-    steps: int
+    depth: Dim
+    steps: Dim
+    step: int
 
-    def weights(self, memref: SSAValue, panels: Span) -> Lines:
-        """Return the lines of panels of `[…, K, 16]`, which the last blocks ask for together."""
+    def weights(self, memref: SSAValue, panels: Span, more: Dim) -> Lines:
+        """Return the lines of panels of `[…, K, 16]`, which the last blocks ask for together.
+
+        `more` is 1 if there are such panels, else 0 or less.
+        """
         emit = self.tiles.emit
         apart = max(1, LINE // (ROWS * _bytes(memref)))
-        lines = panels.size * -(-self.depth // apart)
+        lines = self.depth.ceildiv(apart) * panels.size
         # Of a product that never has rows no program runs, but there is a kernel of it.
         blocks = Dim.of(1) if self.blocks == 0 else self.blocks
-        number = Dim.of(lines).ceildiv(blocks * self.steps).minimum(MOST_LINES)
+        number = self._each_step(panels.size, apart, blocks).minimum(MOST_LINES) * more
         left = emit.add(arith.SubiOp(emit.extent(self.blocks), self.block))
         later = emit.add(arith.MuliOp(left, emit.extent(number * self.steps)))
-        first = emit.add(arith.SubiOp(emit.index(lines), later))
+        first = emit.add(arith.SubiOp(emit.extent(lines), later))
         return Lines(self.tiles, memref, panels, apart, first, emit.extent(number))
+
+    def _each_step(self, neighbours: int, apart: int, blocks: Dim) -> Dim:
+        """Return how many lines a step asks for where blocks share those of some neighbours."""
+        even = neighbours * self.step
+        if even % apart == 0 and self.depth == self.steps * self.step:
+            return Dim.of(even // apart).ceildiv(blocks)
+        return (self.depth.ceildiv(apart) * neighbours).ceildiv(blocks * self.steps)
 
     def left(self, memref: SSAValue) -> Lines:
         """Return the lines of the next block of rows of `[…, K]`."""
@@ -91,8 +102,14 @@ class Following:
         apart = LINE // _bytes(memref)
         start = emit.times(emit.plus(self.block, 1), self.rows)
         rows = Span(start, self.rows, inside=True)
-        number = -(-self.rows * self.depth // (apart * self.steps))
-        return Lines(self.tiles, memref, rows, apart, emit.index(0), emit.index(number))
+        number = self._of_rows(apart)
+        return Lines(self.tiles, memref, rows, apart, emit.index(0), emit.extent(number))
+
+    def _of_rows(self, apart: int) -> Dim:
+        """Return how many lines of the next rows a step asks for."""
+        if self.depth == self.steps * self.step:
+            return Dim.of(-(-self.rows * self.step // apart))
+        return (self.depth * self.rows).ceildiv(self.steps * apart)
 
 
 def _shape(memref: SSAValue) -> tuple[int, ...]:

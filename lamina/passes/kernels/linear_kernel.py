@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import nn, quant, tile
-from lamina.dialects.dims import Dim
+from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents
 from lamina.errors import LoweringError
 from lamina.passes.kernels.following import Following, Lines
@@ -36,27 +36,48 @@ Product = quant.LinearOp | nn.DotGeneralOp
 
 @dataclass(frozen=True)
 class Shape:
-    """What a product multiplies: `rows` x `depth` by `depth` x `columns` (unpadded)."""
+    """What a product multiplies: `rows` x `k` by `k` x `n` (unpadded)."""
 
     rows: Dim
-    depth: int
-    columns: int
+    k: Dim
+    n: Dim
+
+    @property
+    def depth(self) -> int:
+        """Columns of K; KeyError if they are no number."""
+        return self.k.evaluate({})
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result; KeyError if they are no number."""
+        return self.n.evaluate({})
+
+    @property
+    def panels(self) -> Dim:
+        """Tiles of 16 columns, the last one padded."""
+        return self.n.ceildiv(ROWS)
 
     @property
     def tiles(self) -> int:
-        """Tiles of 16 columns, the last one padded."""
-        return -(-self.columns // ROWS)
+        """Tiles of 16 columns; KeyError if they are no number."""
+        return self.panels.evaluate({})
 
 
 def is_linear(op: object) -> bool:
-    """Whether an operation is a product of rows with a packed weight."""
+    """Whether an operation is a product of rows with a packed weight of a number of columns."""
+    if not _is_packed_product(op):
+        return False
+    return not isinstance(op, nn.DotGeneralOp) or extents(op.a.type)[1].constant is not None
+
+
+def _is_packed_product(op: object) -> bool:
     if isinstance(op, quant.LinearOp):
         return op.packed
     if not isinstance(op, nn.DotGeneralOp) or len(extents(op.a.type)) != 2 or op.batch:
         return False
     if tile.pairs(op.contract) != ((1, 1),):
         return False
-    return _is_dequantized(op.b) or _is_packed(op.b)
+    return _is_dequantized(op.b) or has_panels(op.b)
 
 
 def is_unpacked(op: Operation) -> bool:
@@ -68,22 +89,18 @@ def _is_dequantized(b: SSAValue) -> bool:
     return isinstance(b.owner, quant.DequantizeOp) and b.owner.packed
 
 
-def _is_packed(b: SSAValue) -> bool:
+def has_panels(b: SSAValue) -> bool:
     """Whether `b` is `[N/16, K, 16]`, as it comes or cast to f32."""
     shape = extents(b.type)
-    return len(shape) == 3 and shape[2] == ROWS and shape[1].constant is not None
+    return len(shape) == 3 and shape[2] == ROWS
 
 
 def shape_of(op: Product) -> Shape:
     """Return the extents of a product."""
     if isinstance(op, quant.LinearOp):
-        rows, depth = extents(op.q.type)[0], op.depth
-        return Shape(rows, depth.evaluate({}), extents(op.y.type)[1].evaluate({}))
+        return Shape(extents(op.q.type)[0], op.depth, extents(op.y.type)[1])
     rows, depth = extents(op.a.type)
-    columns = 1
-    for dim in extents(op.y.type)[1:]:
-        columns *= dim.evaluate({})
-    return Shape(rows, depth.evaluate({}), columns)
+    return Shape(rows, depth, product(extents(op.y.type)[1:]))
 
 
 def build_linear(group: nn.GroupOp, name: str) -> tile.KernelOp:
@@ -93,7 +110,7 @@ def build_linear(group: nn.GroupOp, name: str) -> tile.KernelOp:
         op for op in kernel.ops if isinstance(op, quant.LinearOp | nn.DotGeneralOp)
     ]
     shapes = {shape_of(op) for op in products}
-    if len(shapes) != 1 or not all(map(is_linear, products)):
+    if len(shapes) != 1 or not all(map(_is_packed_product, products)):
         raise LoweringError("products in one group are linear and of one shape")
     (shape,) = shapes
     if group.schedule is not None and "threads" in group.schedule.values.data:
@@ -106,7 +123,7 @@ class _Builder:
         self.kernel = kernel
         self.tiles, self.emit = kernel.tiles, kernel.emit
         self.products, self.shape = products, shape
-        self.fit = fit = RegisterTile.of(kernel.group, self.products, self.shape.tiles)
+        self.fit = fit = RegisterTile.of(kernel.group, self.products, self.shape.panels)
         self.rows, self.count, self.abreast, self.step = fit.rows, fit.count, fit.abreast, fit.step
         # Of a single panel that all rows take in turn, there is nothing ahead.
         self.ahead = self.abreast > 1 or fit.band > 1
@@ -129,16 +146,16 @@ class _Builder:
 
     def build(self) -> tile.KernelOp:
         """Emit the loops over tiles and close the kernel."""
-        rows, groups = self.shape.rows, self.shape.tiles // self.count
+        rows, groups = self.shape.rows, self.shape.panels // self.count
         if self.prologue:
-            self._rows_by_worker(groups)
+            self._rows_by_worker(groups.evaluate({}))
             return self.kernel.finish([Dim.symbol(tile.WORKERS)])
         emit, band = self.emit, self.fit.band
         at, self.block, number = (self.kernel.program(dim) for dim in range(3))
         group = emit.add(arith.AddiOp(emit.times(number, band), at))
         self._tile(emit.times(self.block, self.rows), group)
         blocks = rows.ceildiv(self.rows)
-        return self.kernel.finish([Dim.of(band), blocks, Dim.of(groups // band)])
+        return self.kernel.finish([Dim.of(band), blocks, groups // band])
 
     def _rows_by_worker(self, groups: int) -> None:
         """Each worker computes the left operand's rows by itself, then its share of columns."""
@@ -208,7 +225,7 @@ class _Builder:
         """Emit one tile of the result: products, then its rows' ends and stores."""
         emit = self.emit
         width = self.count * ROWS
-        inside = all(n == self.shape.tiles * ROWS for n in self._widths())
+        inside = all(n == self.shape.panels * ROWS for n in self._widths())
         columns = Span(emit.times(group, width), width, inside)
         if self.at_once:
             left = Span(emit.index(0) if self.prologue else first, 1, inside=True)
@@ -242,8 +259,8 @@ class _Builder:
         return self._float(op, left, at)
 
     def _finish(self, results: dict[SSAValue, SSAValue], row: Span, columns: Span) -> None:
-        for value, product in results.items():
-            self.tiles.fix(value, product)
+        for value, total in results.items():
+            self.tiles.fix(value, total)
         self.kernel.store([row], columns)
 
     def _finish_rows(self, first: SSAValue, columns: Span) -> None:
@@ -259,19 +276,19 @@ class _Builder:
 
         self.tiles.loop(emit.index(0), self._rows_from(first), emit.index(1), [], row)
 
-    def _widths(self) -> list[int]:
+    def _widths(self) -> list[Dim]:
         """The columns of the results, which padding may exceed."""
-        found = [self.shape.columns]
+        found = [self.shape.n]
         for op in self.kernel.ops:
             if isinstance(op, nn.SliceOp):
-                found.append(extents(op.y.type)[-1].evaluate({}))
+                found.append(extents(op.y.type)[-1])
         return found
 
     def _float(self, op: nn.DotGeneralOp, rows: Subscript, at: Span) -> SSAValue:
         """Products of f32 rows: a chain of fused multiply-adds over K."""
-        emit, depth = self.emit, self.shape.depth
+        emit, depth = self.emit, self.shape.k
         quantised = isinstance(op.b.owner, quant.DequantizeOp)
-        step = 4 * GROUPS if quantised else min(self.step, depth)
+        step = 4 * GROUPS if quantised else min(self.step, depth.constant or self.step)
         start = emit.full(0.0, f32, [self.rows, at.size, ROWS])
 
         def some(k: SSAValue, acc: SSAValue, size: int) -> SSAValue:
@@ -280,29 +297,32 @@ class _Builder:
             return emit.add(tile.DotOp(a, b, acc, [(1, 1)]))
 
         whole = depth - depth % step
-        following = [] if quantised else self._following(op, at, whole // step)
+        following = [] if quantised else self._following(op, at, step)
 
         def next_columns(k: SSAValue, acc: SSAValue) -> Sequence[SSAValue]:
             for lines in following:
                 lines.ask(emit.over(k, step))
             return [some(k, acc, step)]
 
-        bounds = (emit.index(0), emit.index(whole), emit.index(step))
+        bounds = (emit.index(0), emit.extent(whole), emit.index(step))
         (acc,) = self.tiles.loop(*bounds, [start], next_columns)
-        return some(emit.index(whole), acc, depth - whole) if depth > whole else acc
+        left = (depth - whole).evaluate({})
+        return some(emit.extent(whole), acc, left) if left else acc
 
-    def _following(self, op: nn.DotGeneralOp, at: Span, steps: int) -> list[Lines]:
+    def _following(self, op: nn.DotGeneralOp, at: Span, step: int) -> list[Lines]:
         """Return what is asked for beside a product of several rows with panels of floats."""
-        if self.at_once or self.prologue or not steps:
+        steps = self.shape.k // step
+        if self.at_once or self.prologue or steps == 0:
             return []
-        blocks, depth = self.shape.rows.ceildiv(self.rows), self.shape.depth
-        following = Following(self.tiles, self.block, blocks, self.rows, depth, steps)
+        blocks, depth = self.shape.rows.ceildiv(self.rows), self.shape.k
+        following = Following(self.tiles, self.block, blocks, self.rows, depth, steps, step)
         memrefs, ahead = self.tiles.memrefs, self.count * self.fit.band
         lines = [following.left(memrefs[op.a])]
-        if ahead < self.shape.tiles:
+        more = (self.shape.panels - ahead).maximum(0).minimum(1)
+        if more != 0:
             weight = op.b.owner.x if isinstance(op.b.owner, nn.CastOp) else op.b
             panels = Span(self.emit.plus(at.start, ahead), at.size, inside=True)
-            lines.insert(0, following.weights(memrefs[weight], panels))
+            lines.insert(0, following.weights(memrefs[weight], panels, more))
         return lines
 
     def _right(self, op: nn.DotGeneralOp, at: Span, k: SSAValue, size: int) -> SSAValue:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lamina.dialects import nn, quant
+from lamina.dialects.dims import Dim
 from lamina.dialects.quant import ROWS
 from lamina.errors import LoweringError
 
@@ -39,13 +40,13 @@ class RegisterTile:
     band: int
 
     @staticmethod
-    def of(group: nn.GroupOp, products: Sequence[object], tiles: int) -> RegisterTile:
+    def of(group: nn.GroupOp, products: Sequence[object], tiles: Dim | int) -> RegisterTile:
         """Return what a group's schedule asks for; `TileDoesNotFit` where that cannot be.
 
         Each product has `tiles` tiles of 16 columns. An integer product has two sums for each
         element: of the columns that share a scale, and of all.
         """
-        name, schedule = group.sym_name.data, group.schedule
+        name, schedule, all_columns = group.sym_name.data, group.schedule, Dim.of(tiles) * ROWS
         if schedule is None or not {"m", "n"} <= {*schedule.values.data}:
             raise LoweringError(f"group {name} has no schedule with the rows m and columns n")
         rows, columns = schedule.get("m"), schedule.get("n")
@@ -54,15 +55,15 @@ class RegisterTile:
         asked = f"group {name} asks for a tile of m={rows} n={columns} r={at_once} k={step}"
         if min(rows, columns, at_once, step, band) < 1 or step > MOST_STEPS:
             raise TileDoesNotFit(f"{asked}: sizes start at 1, and k ends at {MOST_STEPS}")
-        if columns % ROWS or at_once % ROWS or columns % at_once or tiles * ROWS % columns:
+        if columns % ROWS or at_once % ROWS or columns % at_once or all_columns % columns != 0:
             raise TileDoesNotFit(
                 f"{asked}: r and n are multiples of {ROWS}, r divides n and n divides the "
-                f"product's {tiles * ROWS} columns"
+                f"product's {all_columns} columns"
             )
-        if band % columns or tiles * ROWS % band:
+        if band % columns or all_columns % band != 0:
             raise TileDoesNotFit(
                 f"{asked} in bands of b={band}: n divides b and b divides the product's "
-                f"{tiles * ROWS} columns"
+                f"{all_columns} columns"
             )
         sums = 2 if any(isinstance(op, quant.LinearOp) for op in products) else 1
         registers = rows * at_once // ROWS * sums
