@@ -104,12 +104,7 @@ class Arena:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self.block = allocate(0)
-
-    @property
-    def address(self) -> int:
-        """Where the block begins."""
-        return self.block.ctypes.data
+        self._take(allocate(0))
 
     def array(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """Return an array at the block's start, which grows to hold it."""
@@ -124,9 +119,14 @@ class Arena:
         former = self.block
         if not keep:
             # Before the new block is mapped, so that the two are never held at once.
-            self.block = former[:0].copy()
+            self._take(former[:0].copy())
             del former
-            self.block = allocate(size)
+            self._take(allocate(size))
             return
-        self.block = allocate(size)
+        self._take(allocate(size))
         self.block[: former.nbytes] = former
+
+    def _take(self, block: Array) -> None:
+        self.block = block
+        self.address: int = block.ctypes.data
+        """Where the block begins."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
+import numpy as np
+
 from lamina.errors import InputError
 from lamina.targets.base import (
-    Binding,
     Executable,
     Signature,
     bind,
@@ -19,6 +19,7 @@ from lamina.targets.base import (
     state_array,
 )
 from lamina.targets.cpu.crew import Crew
+from lamina.targets.cpu.output_room import OutputRoom
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.step import Step, Tables
 from lamina.targets.memory import Arena, Array, aligned, element_dtype, empty
@@ -63,6 +64,7 @@ class CpuExecutable(Executable):
         self._keep = keep
         self.level = level
         self._free: deque[CpuSession] = deque()
+        self._names = frozenset(each.name for each in (*signature.inputs, *signature.states))
         self._threads = threads
         self.timeline: Timeline | None = None
         """Where steps are noted, if they are; see `lamina.targets.timeline.trace`."""
@@ -88,7 +90,9 @@ class CpuExecutable(Executable):
         InputError names an argument that is missing, unknown or of the wrong dtype or shape, and
         the node at which a value is out of range.
         """
-        given = by_name(self._signature, args, kwargs)
+        # What most calls are, told at once.
+        whole = not args and kwargs.keys() == self._names
+        given = kwargs if whole else by_name(self._signature, args, kwargs)
         states = {binding.name: given.pop(binding.name) for binding in self._signature.states}
         try:
             session = self._free.pop()
@@ -144,17 +148,21 @@ class CpuSession:
         self._form: dict[str, Any] = {}
         self._staged: list[tuple[Array, Array]] = []
         self._input_rooms = [Arena() for _ in self._signature.inputs]
-        self._output_rooms = [Arena() for _ in self._signature.outputs]
+        self._output_rooms = _output_rooms(executable)
         self._inputs = [room.block for room in self._input_rooms]
         self._outputs: dict[str, Array] = {}
-        self._late: dict[int, tuple[frozenset[int], Callable[[], None]]] = {}
+        self._late: list[OutputRoom] = []
+        self._fresh = False
         self._step.grown = self._make_late_outputs
+        self._names = [each.name for each in self._signature.inputs]
         self._shapes: object = None
         self._solved: dict[object, Solved] = {}
         self._dtypes = [element_dtype(each.dtype) for each in self._signature.inputs]
 
     def hold(self, states: Mapping[str, Array]) -> None:
         """Let calls update these arrays, until others are given; InputError if one cannot be."""
+        if not self._signature.states:
+            return
         self._states, self._staged = dict(states), []
         for n, binding in enumerate(self._signature.states):
             if binding.name not in self._states:
@@ -185,7 +193,7 @@ class CpuSession:
         if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
             self._prepare(arrays, tuple(shapes), fresh=fresh)
             self._shapes = shapes
-        elif fresh or self._executable.tables.bound:
+        elif fresh or not self._outputs or self._executable.tables.bound:
             self._make_outputs(fresh=fresh)
         for place, array in zip(self._inputs, arrays, strict=True):
             place[...] = array
@@ -201,20 +209,23 @@ class CpuSession:
             self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
-        found = ((each, self._outputs[each.name]) for each in self._signature.outputs)
-        return {each.name: each.shown(array) for each, array in found}
+        outputs = self._outputs
+        if fresh:
+            self._outputs = {}
+        return {each.name: each.shown(outputs[each.name]) for each in self._signature.outputs}
 
     def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
         bindings = self._signature.inputs
         try:
-            arrays = [inputs[binding.name] for binding in bindings]
+            arrays = [inputs[name] for name in self._names]
         except KeyError as error:
             raise InputError(f"input {error} is missing") from None
         if len(inputs) > len(bindings):
-            names = [binding.name for binding in bindings]
-            unknown = next(name for name in inputs if name not in names)
-            known = ", ".join([*names, *(each.name for each in self._signature.states)])
+            unknown = next(name for name in inputs if name not in self._names)
+            known = ", ".join([*self._names, *(each.name for each in self._signature.states)])
             raise InputError(f"there is no input {unknown!r}: expected {known}")
+        if all(type(array) is np.ndarray for array in arrays):
+            return arrays
         return [input_array(*each) for each in zip(bindings, arrays, strict=True)]
 
     def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...], *, fresh: bool) -> None:
@@ -225,6 +236,9 @@ class CpuSession:
         for n, (room, array) in enumerate(zip(self._input_rooms, arrays, strict=True)):
             self._inputs[n] = room.array(array.shape, array.dtype)
             self._step.place(n, room.address)
+        for room in self._output_rooms:
+            if not room.waiting:
+                room.fit(self._step.extents(room.dims))
         self._make_outputs(fresh=fresh)
 
     def _solve(
@@ -248,27 +262,26 @@ class CpuSession:
         return self._solved[key]
 
     def _make_outputs(self, *, fresh: bool) -> None:
-        plan, signature = self._executable.plan, self._signature
-        first = len(signature.inputs) + len(signature.states) + len(plan.packed)
-        self._outputs, self._late = {}, {}
-        for n, (binding, dims) in enumerate(zip(signature.outputs, plan.outputs, strict=True)):
-            make = partial(self._make_output, n, first + n, dims, binding, fresh=fresh)
-            if waiting := self._executable.tables.bound_for(dims):
-                self._late[n] = (waiting, make)
-            else:
-                make()
+        """Make the outputs whose extents are known at the start."""
+        self._outputs, self._fresh = {}, fresh
+        self._late = [room for room in self._output_rooms if room.waiting]
+        for room in self._output_rooms:
+            if not room.waiting:
+                self._outputs[room.name] = room.array(self._step.place, fresh=fresh)
 
     def _make_late_outputs(self) -> None:
         """Make the outputs whose extents are known by now."""
-        for n, (waiting, make) in list(self._late.items()):
-            if waiting <= self._step.bound:
-                make()
-                del self._late[n]
+        for room in [room for room in self._late if room.waiting <= self._step.bound]:
+            room.fit(self._step.extents(room.dims))
+            self._outputs[room.name] = room.array(self._step.place, fresh=self._fresh)
+            self._late.remove(room)
 
-    def _make_output(
-        self, n: int, place: int, dims: Sequence[int], binding: Binding, *, fresh: bool
-    ) -> None:
-        shape, dtype = self._step.extents(dims), element_dtype(binding.dtype)
-        array = empty(shape, dtype) if fresh else self._output_rooms[n].array(shape, dtype)
-        self._step.place(place, array.ctypes.data)
-        self._outputs[binding.name] = array
+
+def _output_rooms(executable: CpuExecutable) -> list[OutputRoom]:
+    plan, signature, tables = executable.plan, executable.signature, executable.tables
+    first = len(signature.inputs) + len(signature.states) + len(plan.packed)
+    outputs = zip(signature.outputs, plan.outputs, strict=True)
+    return [
+        OutputRoom(binding, first + n, dims, tables.bound_for(dims))
+        for n, (binding, dims) in enumerate(outputs)
+    ]

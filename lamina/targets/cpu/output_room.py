@@ -1,0 +1,43 @@
+"""Where one output of a session is put: memory of the session's, or lent to the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lamina.targets.base import Binding
+from lamina.targets.lent_memory import LentMemory
+from lamina.targets.memory import Arena, Array, element_dtype
+
+
+class OutputRoom:
+    """An output's memory, for one shape after another."""
+
+    def __init__(
+        self, binding: Binding, place: int, dims: Sequence[int], waiting: frozenset[int]
+    ) -> None:
+        """Take no memory yet.
+
+        `place` is its number among the arrays of a step and `dims` are its extents, as values of
+        the plan; `waiting` are those symbols among them that host calls bind.
+        """
+        self.name, self.place, self.dims, self.waiting = binding.name, place, dims, waiting
+        self._arena = Arena()
+        self._lent = LentMemory((), element_dtype(binding.dtype))
+
+    def fit(self, shape: tuple[int, ...]) -> None:
+        """Have the next arrays be of this shape."""
+        if shape != self._lent.shape:
+            self._lent = LentMemory(shape, self._lent.dtype)
+
+    def array(self, put: Callable[[int, int], None], *, fresh: bool) -> Array:
+        """Return an array, `put` at its place by address.
+
+        One that is not `fresh` has the memory of the last one that was not.
+        """
+        if fresh:
+            array, address = self._lent.lend()
+        else:
+            array = self._arena.array(self._lent.shape, self._lent.dtype)
+            address = self._arena.address
+        put(self.place, address)
+        return array
