@@ -16,6 +16,7 @@ from lamina.passes.fold_duplicates import FoldDuplicatesPass
 from lamina.passes.fold_positions import FoldPositionsPass
 from lamina.passes.fold_scales import FoldScalesPass
 from lamina.passes.fold_transposes import FoldTransposesPass
+from lamina.passes.fuse_activations import FuseActivationsPass
 from lamina.passes.fuse_attention import FuseAttentionPass
 from lamina.passes.fuse_elementwise import FuseElementwisePass
 from lamina.passes.fuse_epilogues import FuseEpiloguesPass
@@ -67,6 +68,7 @@ def assemble(
 FUSION: Steps = (
     Extension("import"),
     FoldDuplicatesPass(),
+    FuseActivationsPass(),
     FuseAttentionPass(),
     DecomposeCompositesPass(only=("nn.attention",)),
     Extension("fusion"),

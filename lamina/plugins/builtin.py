@@ -63,6 +63,7 @@ PASSES: tuple[str, ...] = (
     "fold-positions",
     "fold-scales",
     "fold-transposes",
+    "fuse-activations",
     "fuse-attention",
     "fuse-elementwise",
     "fuse-epilogues",
