@@ -16,7 +16,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import values
 from lamina.passes.constants import depends_on_weights
-from lamina.passes.functions import find_function
+from lamina.passes.functions import blocks_in, find_function
 from lamina.passes.kernels.anchors import is_pointwise
 from lamina.passes.reshaped_transposes import Order, Same, equal_extents, exchange, is_free
 from lamina.passes.rewriting import erase_unused, replace_with
@@ -41,15 +41,16 @@ class FoldTransposesPass(ModulePass):
         function = find_function(op, "forward")
         if function is None:
             return
-        block, weights = function.body.block, depends_on_weights(function)
-        same = equal_extents(function)
-        for each in list(block.ops):
-            if each.results and not any(y in weights for y in each.results):
-                _fold(each, weights, same)
-        for each in list(block.ops):
-            if isinstance(each, nn.TransposeOp) and each.y not in weights:
-                _flatten(each)
-        erase_unused(block)
+        weights, same = depends_on_weights(function), equal_extents(function)
+        for block in blocks_in(function.body.block):
+            for each in list(block.ops):
+                if each.results and not any(y in weights for y in each.results):
+                    _fold(each, weights, same)
+        for block in reversed(blocks_in(function.body.block)):
+            for each in list(block.ops):
+                if isinstance(each, nn.TransposeOp) and each.y not in weights:
+                    _flatten(each)
+            erase_unused(block)
 
 
 def _fold(op: Operation, weights: set[SSAValue], same: Same) -> None:

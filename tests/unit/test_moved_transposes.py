@@ -43,6 +43,22 @@ func.func @forward(%x: tensor<?x?x8xf32, #nn.dims<["A", "B"]>> {lamina.input = "
   func.return %c : tensor<?x?x8xf32, #nn.dims<["C", "B"]>>
 }"""
 
+BRANCH = """
+func.func @forward(%x: tensor<2x3x4xf32> {lamina.input = "x"}, %n: tensor<1xi64> {lamina.input = "n"})
+    -> (tensor<4x2x3xf32> {lamina.output = "y"}) {
+  %a = nn.transpose %x {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  nn.bind %n {symbols = ["c"], equal = []} : tensor<1xi64>
+  %y = nn.switch {value = "c", bounds = array<i64: 0>} : tensor<4x2x3xf32> {
+    nn.yield %a : tensor<4x2x3xf32>
+  }, {
+    %b = nn.transpose %a {perm = array<i64: 1, 2, 0>} : (tensor<4x2x3xf32>) -> tensor<2x3x4xf32>
+    %c = nn.transpose %b {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+    %d = nn.relu %c : tensor<4x2x3xf32>
+    nn.yield %d : tensor<4x2x3xf32>
+  }
+  func.return %y : tensor<4x2x3xf32>
+}"""
+
 
 def folded(text: str) -> ModuleOp:
     module = parse_module(manager.context(), text, "text")
@@ -77,6 +93,14 @@ def test_extents_of_another_name_leave_transposes_to_cancel() -> None:
 def test_extents_that_are_not_said_to_be_equal_do_not() -> None:
     text = RENAMED.replace('["A", "C", "/node"]', '["8*A", "8*C", "/node"]')
     assert len(transposes(folded(text))) == 2
+
+
+def test_transposes_in_branches_cancel_and_come_late_too() -> None:
+    x = np.arange(-12, 12, dtype=np.float32).reshape(2, 3, 4)
+    module = folded(BRANCH)
+    y = ReferenceExecutable(module, {})(x=x, n=np.ones(1, np.int64))["y"]
+    np.testing.assert_array_equal(y, np.maximum(x, 0).transpose(2, 0, 1))
+    assert transposes(module) == ["array<i64: 2, 0, 1>"] * 2
 
 
 def test_what_moves_dimensions_of_one_is_a_reshape() -> None:
