@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +30,24 @@ class Job(Protocol):
     def result(self) -> "np.ndarray[Any, Any]":
         """Return what it computes."""
         ...
+
+
+class Whole:
+    """A call of a whole model."""
+
+    def __init__(self, call: Callable[[], Any], result: Callable[[Any], Any] = np.asarray) -> None:
+        """Take what is called, and what makes one array of what that gives."""
+        self._call, self._result = call, result
+
+    def once(self) -> list[float]:
+        """Return the seconds of one call."""
+        began = perf_counter()
+        self._call()
+        return [perf_counter() - began]
+
+    def result(self) -> "np.ndarray[Any, Any]":
+        """Return what a call computes."""
+        return self._result(self._call())
 
 
 Greeting = Callable[[], dict[str, str]]

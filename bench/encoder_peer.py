@@ -6,9 +6,7 @@ It needs torch, onnx, onnxruntime, openvino and numpy. A job is given the folder
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import answers
@@ -108,30 +106,13 @@ def tokens(folder: Path) -> tuple[Any, ...]:
         return tuple(torch.from_numpy(arrays[name].astype(np.int64)) for name in names)
 
 
-class Whole:
-    """A call of a whole model."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-
-    def once(self) -> list[float]:
-        """Return the seconds of one call."""
-        began = perf_counter()
-        self._call()
-        return [perf_counter() - began]
-
-    def result(self) -> Any:
-        """Return f32 [batch, length, width]."""
-        return np.asarray(self._call())
-
-
-def of_torch(folder: str) -> Whole:
+def of_torch(folder: str) -> answers.Whole:
     """Return PyTorch, eager."""
     module, given = encoder(Path(folder)), tokens(Path(folder))
-    return Whole(lambda: module(*given))
+    return answers.Whole(lambda: module(*given))
 
 
-def of_onnxruntime(folder: str, threads: int) -> Whole:
+def of_onnxruntime(folder: str, threads: int) -> answers.Whole:
     """Return ONNX Runtime on what torch.onnx.export writes for this shape."""
     where, given = Path(folder), tokens(Path(folder))
     path = where / "model.onnx"
@@ -145,10 +126,10 @@ def of_onnxruntime(folder: str, threads: int) -> Whole:
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feeds = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
-    return Whole(lambda: session.run(None, feeds)[0])
+    return answers.Whole(lambda: session.run(None, feeds)[0])
 
 
-def of_openvino(folder: str, threads: int) -> Whole:
+def of_openvino(folder: str, threads: int) -> answers.Whole:
     """Return OpenVINO on what convert_model makes of the module for this shape, in f32."""
     where, given = Path(folder), tokens(Path(folder))
     with warnings.catch_warnings():
@@ -163,7 +144,7 @@ def of_openvino(folder: str, threads: int) -> Whole:
     }
     request = openvino.compile_model(model, "CPU", settings).create_infer_request()
     feeds = [tensor.numpy() for tensor in given]
-    return Whole(lambda: request.infer(feeds, share_inputs=True, share_outputs=True)[0])
+    return answers.Whole(lambda: request.infer(feeds, share_inputs=True, share_outputs=True)[0])
 
 
 def greeting() -> dict[str, str]:

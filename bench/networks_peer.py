@@ -4,8 +4,7 @@ It needs onnxruntime, openvino and numpy. A job is given the path of an ONNX fil
 of a call, `inputs.npz`.
 """
 
-from collections.abc import Callable, Sequence
-from time import perf_counter
+from collections.abc import Sequence
 from typing import Any
 
 import answers
@@ -14,21 +13,9 @@ import onnxruntime
 import openvino
 
 
-class Whole:
-    """A call of a whole network, which gives its outputs in order."""
-
-    def __init__(self, call: Callable[[], Sequence[Any]]) -> None:
-        self._call = call
-
-    def once(self) -> list[float]:
-        """Return the seconds of one call."""
-        began = perf_counter()
-        self._call()
-        return [perf_counter() - began]
-
-    def result(self) -> Any:
-        """Return the outputs one after another, f32."""
-        return np.concatenate([np.asarray(x, np.float32).ravel() for x in self._call()])
+def flat(outputs: Sequence[Any]) -> Any:
+    """Return outputs one after another, f32."""
+    return np.concatenate([np.asarray(x, np.float32).ravel() for x in outputs])
 
 
 class Refused:
@@ -49,17 +36,17 @@ def given(inputs: str) -> dict[str, Any]:
         return dict(arrays)
 
 
-def of_onnxruntime(model: str, inputs: str, threads: int) -> Whole:
+def of_onnxruntime(model: str, inputs: str, threads: int) -> answers.Whole:
     """Return ONNX Runtime with all its optimisations."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feeds = given(inputs)
-    return Whole(lambda: session.run(None, feeds))
+    return answers.Whole(lambda: session.run(None, feeds), flat)
 
 
-def of_openvino(model: str, inputs: str, threads: int) -> Whole | Refused:
+def of_openvino(model: str, inputs: str, threads: int) -> answers.Whole | Refused:
     """Return OpenVINO for the very shapes of the inputs, in f32; it does not read every file."""
     feeds = given(inputs)
     core = openvino.Core()
@@ -74,7 +61,9 @@ def of_openvino(model: str, inputs: str, threads: int) -> Whole | Refused:
         "INFERENCE_PRECISION_HINT": "f32",
     }
     request = core.compile_model(read, "CPU", settings).create_infer_request()
-    return Whole(lambda: list(request.infer(feeds, share_inputs=True, share_outputs=True).values()))
+    return answers.Whole(
+        lambda: list(request.infer(feeds, share_inputs=True, share_outputs=True).values()), flat
+    )
 
 
 def greeting() -> dict[str, str]:
