@@ -22,6 +22,7 @@ from lamina.targets.cpu.crew import Crew
 from lamina.targets.cpu.output_room import OutputRoom
 from lamina.targets.cpu.pool import pool
 from lamina.targets.cpu.step import Step, Tables
+from lamina.targets.cpu.trial import Trial
 from lamina.targets.memory import Arena, Array, aligned, element_dtype, empty
 from lamina.targets.plans.expressions import fits_64_bits
 from lamina.targets.plans.plan_tables import Plan
@@ -156,7 +157,8 @@ class CpuSession:
         self._step.grown = self._make_late_outputs
         self._names = [each.name for each in self._signature.inputs]
         self._shapes: object = None
-        self._solved: dict[object, Solved] = {}
+        self._solved: dict[object, tuple[Solved, Trial]] = {}
+        self._trial = Trial()
         self._dtypes = [element_dtype(each.dtype) for each in self._signature.inputs]
 
     def hold(self, states: Mapping[str, Array]) -> None:
@@ -185,10 +187,6 @@ class CpuSession:
         """Run once on inputs by name; `fresh` makes outputs that the next call leaves alone."""
         arrays = self._in_order(inputs)
         timeline = self._executable.timeline
-        # What is noted is compared with what all of them can do.
-        workers = self._crew.muster(perf_counter(), everyone=timeline is not None)
-        if workers != self._step.workers:
-            self._step.employ(workers)
         shapes = [array.shape for array in arrays]
         if shapes != self._shapes or [array.dtype for array in arrays] != self._dtypes:
             self._prepare(arrays, tuple(shapes), fresh=fresh)
@@ -199,20 +197,33 @@ class CpuSession:
             place[...] = array
         for array, staged in self._staged:
             staged[...] = array
-        began = perf_counter()
         try:
-            node = self._step.run(self._executable.hosts, timeline)
+            node = self._walk(timeline)
         finally:
             for array, staged in self._staged:
                 array[...] = staged
-        if timeline is None:
-            self._crew.ran(began, perf_counter(), pool().cpu_times)
         if node is not None:
             raise InputError(f"{node}: a value of the input is out of range")
         outputs = self._outputs
         if fresh:
             self._outputs = {}
         return {each.name: each.shown(outputs[each.name]) for each in self._signature.outputs}
+
+    def _walk(self, timeline: Timeline | None) -> str | None:
+        """Run the step by as many workers as are worth it; return a check's node if it failed."""
+        # What is noted is compared with what all of them can do.
+        most = self._crew.muster(perf_counter(), everyone=timeline is not None)
+        workers = 1 if self._trial.alone and timeline is None else most
+        if workers != self._step.workers:
+            self._step.employ(workers)
+        began = perf_counter()
+        node = self._step.run(self._executable.hosts, timeline)
+        if timeline is None and most > 1:
+            ended = perf_counter()
+            self._trial.ran(ended - began)
+            if workers == most:
+                self._crew.ran(began, ended, pool().cpu_times)
+        return node
 
     def _in_order(self, inputs: Mapping[str, Array]) -> list[Array]:
         bindings = self._signature.inputs
@@ -231,7 +242,7 @@ class CpuSession:
     def _prepare(self, arrays: Sequence[Array], shapes: tuple[Any, ...], *, fresh: bool) -> None:
         """Solve the symbols, and make room for inputs and outputs of these shapes."""
         self._shapes = None
-        solved = self._solve(arrays, shapes)
+        solved, self._trial = self._solve(arrays, shapes)
         self._step.bind(solved)
         for n, (room, array) in enumerate(zip(self._input_rooms, arrays, strict=True)):
             self._inputs[n] = room.array(array.shape, array.dtype)
@@ -241,9 +252,7 @@ class CpuSession:
                 room.fit(self._step.extents(room.dims))
         self._make_outputs(fresh=fresh)
 
-    def _solve(
-        self, arrays: Sequence[Array], shapes: tuple[Any, ...]
-    ) -> tuple[tuple[int, int], ...]:
+    def _solve(self, arrays: Sequence[Array], shapes: tuple[Any, ...]) -> tuple[Solved, Trial]:
         inputs, states = self._signature.inputs, self._signature.states
         key = (shapes, tuple(array.dtype for array in arrays))
         if key not in self._solved:
@@ -258,7 +267,7 @@ class CpuSession:
             if not fits_64_bits(plan, solved):
                 sizes = ", ".join(f"{name} = {size}" for name, size in symbols.items())
                 raise InputError(f"there is no memory for {sizes}: use smaller inputs")
-            self._solved[key] = solved
+            self._solved[key] = solved, Trial()
         return self._solved[key]
 
     def _make_outputs(self, *, fresh: bool) -> None:
