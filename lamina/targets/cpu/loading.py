@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 from lamina.errors import FormatError, TargetUnavailable
 from lamina.targets.base import Artifact
@@ -20,6 +20,13 @@ from lamina.targets.plans.host_calls import HostFunction, host_functions
 from lamina.targets.plans.loading import check_sections
 from lamina.targets.plans.plan_tables import HostBuffer, HostCall, Plan
 from lamina.targets.plans.sections import HOSTS, PLAN, PREPARE
+
+_INTEGERS: Final[Mapping[str, str]] = {
+    name: code.upper() if name[0] == "u" else code
+    for width, code in (("8", "b"), ("16", "h"), ("32", "i"), ("64", "q"))
+    for name in (f"i{width}", f"ui{width}")
+} | {"i1": "?"}
+"""How `struct` spells each element type that numbers of extents can have."""
 
 
 def load_artifact(
@@ -86,9 +93,12 @@ def _host(call: HostCall, function: HostFunction) -> HostRun:
             shapes = [(value, results[i].shape[axis]) for value, i, axis in call.binds]
             step.grow(shapes, call)
 
+    wanted = 1 + max((i for *_, i in call.binds), default=-1)
+
     def bind(step: Step) -> None:
-        numbers = _array(step, call.buffers[0]).reshape(-1)
-        step.grow([(value, int(numbers[i])) for value, _, i in call.binds], call)
+        buffer = call.buffers[0]
+        numbers = step.numbers(buffer.base, buffer.offset, _INTEGERS[buffer.dtype], wanted)
+        step.grow([(value, numbers[i]) for value, _, i in call.binds], call)
 
     def receive(step: Step) -> None:
         for buffer, result in zip(call.buffers, step.received, strict=True):

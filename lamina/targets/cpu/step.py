@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -217,6 +218,12 @@ class Step:
             self._fields.trace = None
             self._calls = self._calls or traced_calls(self._tables.plan, self.values.tolist())
             timeline.steps.append(TracedStep(self._calls, *trace.take()))
+
+    def numbers(self, base: int, offset: int, code: str, count: int) -> Sequence[int]:
+        """Return `count` numbers at a base and the value `offset`, as `struct` spells them."""
+        form = f"{count}{code}"
+        address = int(self._bases[base]) + int(self.values[offset])
+        return struct.unpack(form, ctypes.string_at(address, struct.calcsize(form)))
 
     def memory(self, base: int, offset: int, size: int) -> Array:
         """Return `size` bytes at a base and the value `offset`, for a host call."""
