@@ -104,9 +104,9 @@ def say_where_it_runs(tree: Tree) -> None:
         "from lamina.passes.fold_negations import FoldNegationsPass\n",
         before=True,
     )
-    tree.insert(lists, "    FuseAttentionPass(),\n", "    FoldNegationsPass(),\n", before=True)
+    tree.insert(lists, "    FuseActivationsPass(),\n", "    FoldNegationsPass(),\n", before=True)
     shown = tree.run("lamina targets cpu")
-    assert "  fold-duplicates\n  fold-negations\n  fuse-attention" in shown
+    assert "  fold-duplicates\n  fold-negations\n  fuse-activations" in shown
 
 
 def write_pages(tree: Tree) -> None:
