@@ -138,8 +138,11 @@ class ConvOp(_Windowed):
     @property
     def parted(self) -> bool:
         """Whether the result has a dimension of groups."""
-        y, groups, count = extents(self.y.type), self.groups.value.data, product(self.positions)
-        return groups > 1 and len(y) == 3 and y[:2] == (count, groups) and count != 0
+        y, groups = extents(self.y.type), self.groups.value.data
+        if groups == 1 or len(y) != 3:
+            return False
+        count = product(self.positions)
+        return y[:2] == (count, groups) and count != 0
 
     @property
     def positions(self) -> tuple[Dim, ...]:

@@ -38,12 +38,12 @@ class LowerGroupsPass(ModulePass):
 
     Groups that differ in nothing but the names of their symbols, or of up to 8 nodes that an index
     is refused by, are one kernel; convolutions and pools also where images have other extents,
-    which are arguments, products with packed weights where rows and columns are others that a
-    schedule divides alike, and groups that go through rows where extents and ranks are others that
-    leave what they do as it is. Outputs are arguments after all others. A group that is marked to
-    run on the host, or that no builder takes, is run by its NumPy meaning (`plan.host`), with a
-    warning that names it; `fallback=error` refuses them all in one sentence. A tile that does not
-    fit is refused.
+    which are arguments, products with packed weights and convolutions where channels are others
+    that a schedule divides alike, or windows lie otherwise, and groups that go through rows where
+    extents and ranks are others that leave what they do as it is. Outputs are arguments after all
+    others. A group that is marked to run on the host, or that no builder takes, is run by its NumPy
+    meaning (`plan.host`), with a warning that names it; `fallback=error` refuses them all in one
+    sentence. A tile that does not fit is refused.
     """
 
     name = "lower-groups"

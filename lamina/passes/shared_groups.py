@@ -17,6 +17,7 @@ from lamina.dialects.tensors import extents
 from lamina.passes.kernels.general_extents import Values, generalised
 from lamina.passes.kernels.general_maps import general_map
 from lamina.passes.kernels.general_products import general_product
+from lamina.passes.kernels.general_windows import Step, general_windows
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
 from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
@@ -28,6 +29,7 @@ Rule = Callable[[nn.GroupOp], tuple[nn.GroupOp, Values] | None]
 """Returns a group of which another may be a case, and what its symbols are in this one."""
 
 LADDERS: Final[dict[str, tuple[Rule, ...]]] = {
+    "conv": tuple(map(general_windows, Step)),
     "linear": (general_product,),
     "rows": (general_map,),
 }

@@ -61,6 +61,12 @@ def multiplied_in(op: nn.ConvOp) -> Attribute:
     return f64 if f64 in kinds else f32
 
 
+def multiplies(op: nn.ConvOp) -> bool:
+    """Whether `tile.dot` takes elements of the type that a convolution multiplies in."""
+    kind = multiplied_in(op)
+    return isinstance(kind, AnyFloat) or kind == i8
+
+
 def _are_bytes(op: nn.ConvOp) -> bool:
     """Whether a product of bytes sums up in i32, which machines have instructions for."""
     bits = {signless(nn.element(v)) for v in (op.x, op.w)}
@@ -153,7 +159,7 @@ class _Builder:
         self.columns = self._columns(number)
         emit, width = self.emit, self.columns.span.size
         shape = [self.windows.rows, self.columns.count, self.columns.lanes]
-        if self.op.packed is None or self.op.depthwise or not self._multiplies():
+        if self.op.packed is None or self.op.depthwise or not multiplies(self.op):
             shape = [shape[0], width]
         starts = [emit.full(0, self.sums, shape)] * len(self.columns.parts)
 
@@ -162,7 +168,9 @@ class _Builder:
 
         def border() -> list[SSAValue]:
             # With what takes work behind it, the kernel would be long: there is little of this.
+            # Rows so far apart as an argument says take registers for their addresses.
             whole = follows_in_registers(self.kernel, self.op) and not self.turned
+            whole = whole and self.op.depth.constant is not None
             self.step = self.step if whole else max(1, self.step // 2)
             return sums(inside=False)
 
@@ -182,12 +190,11 @@ class _Builder:
         if op.packed is None:
             lanes = chunk_of(share, self.most)
             return _Cut(groups, share, 1, 1, lanes, share.ceildiv(lanes))
-        panels, lanes = (extents(op.w.type)[d].evaluate({}) for d in (0, -1))
-        panels //= groups
+        panels, lanes = extents(op.w.type)[0] // groups, lanes_of(op)
         # What turns groups and their channels has a tile of all groups.
         abreast = groups if self.turned and self.threads == 1 else 1
-        count = self._abreast(panels, max(1, self.most // lanes // abreast))
-        return _Cut(groups, share, abreast, count, lanes, Dim.of(panels // count))
+        count = panels_abreast(panels, max(1, self.most // lanes // abreast), self.threads)
+        return _Cut(groups, share, abreast, count, lanes, panels // count)
 
     def _columns(self, number: SSAValue) -> _Columns:
         """Return the channels of the tile of a number."""
@@ -199,7 +206,7 @@ class _Builder:
             within = emit.add(arith.RemUIOp(within, emit.extent(cut.tiles)))
             first = emit.times(first, cut.abreast)
         start = emit.times(within, width)
-        whole = cut.share.constant is not None and cut.share.constant % width == 0
+        whole = cut.share % width == 0
         parts: list[_Part] = []
         for n in range(cut.abreast):
             group = emit.plus(first, n) if n else first
@@ -223,21 +230,12 @@ class _Builder:
         limit = None if whole else emit.add(arith.AddiOp(base, share))
         return Span(emit.add(arith.AddiOp(base, start)), width, whole, limit)
 
-    def _abreast(self, panels: int, most: int) -> int:
-        """Return how many panels of a group it takes: a divisor; of threads, a power of two."""
-        fitting = (n for n in range(1, min(panels, most) + 1) if panels % n == 0)
-        return max(n for n in fitting if self.threads == 1 or n & (n - 1) == 0)
-
-    def _multiplies(self) -> bool:
-        """Whether `tile.dot` takes elements of this type."""
-        return isinstance(self.kind, AnyFloat) or self.kind == i8
-
     def _place(self, places: Places, sums: Sequence[SSAValue], *, inside: bool) -> list[SSAValue]:
         """Take in what all input channels have at a place of the window."""
         at = self.windows.at(places)
         if self.op.depthwise:
             return [self._beside(at, places, sums[0], inside=inside)]
-        step = self._product if self._multiplies() else self._outer
+        step = self._product if multiplies(self.op) else self._outer
 
         def some(k: Span, sums: Sequence[SSAValue]) -> list[SSAValue]:
             pairs = zip(self.columns.parts, sums, strict=True)
@@ -253,7 +251,7 @@ class _Builder:
         """Go through the input channels of a group, a few at a time, then what is left of them."""
         emit, depth = self.emit, self.op.depth
         size = depth.constant
-        step = self.step if self._multiplies() else 1
+        step = self.step if multiplies(self.op) else 1
         if size is not None:
             step = max(1, min(step, size))
 
@@ -266,6 +264,8 @@ class _Builder:
             return self.tiles.loop(low, high, emit.index(step), sums, one)
 
         zero = emit.index(0)
+        if size is None and depth % step == 0:
+            return over(zero, emit.extent(depth), step, sums)
         if size is None:
             most = emit.extent(depth - depth % step)
             return over(most, emit.extent(depth), 1, over(zero, most, step, sums))
@@ -392,3 +392,14 @@ class _Builder:
 def follows_in_registers(kernel: Kernel, op: Operation) -> bool:
     """Whether all that follows a group's convolution is done in registers."""
     return all(isinstance(each, LIGHT) for each in kernel.ops if each is not op)
+
+
+def lanes_of(op: nn.ConvOp) -> int:
+    """Return how many output channels a panel has."""
+    return extents(op.w.type)[-1].evaluate({})
+
+
+def panels_abreast(panels: Dim, most: int, threads: int = 1) -> int:
+    """Return how many panels of a group it takes: a divisor; of threads, a power of two."""
+    fitting = (n for n in range(1, most + 1) if panels % n == 0)
+    return max(n for n in fitting if threads == 1 or n & (n - 1) == 0)

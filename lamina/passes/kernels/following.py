@@ -93,7 +93,7 @@ class Following:
         """Return how many lines a step asks for where blocks share those of some neighbours."""
         even = neighbours * self.step
         if even % apart == 0 and self.depth == self.steps * self.step:
-            return Dim.of(even // apart).ceildiv(blocks)
+            return _share(even // apart, blocks)
         return (self.depth.ceildiv(apart) * neighbours).ceildiv(blocks * self.steps)
 
     def left(self, memref: SSAValue) -> Lines:
@@ -110,6 +110,21 @@ class Following:
         if self.depth == self.steps * self.step:
             return Dim.of(-(-self.rows * self.step // apart))
         return (self.depth * self.rows).ceildiv(self.steps * apart)
+
+
+def _share(lines: int, blocks: Dim) -> Dim:
+    """Return how many of some lines each block asks for, at most `MOST_LINES`.
+
+    Of blocks of any number it is a power of two: programs of few columns of K would notice a
+    division.
+    """
+    if blocks.constant is not None:
+        return Dim.of(lines).ceildiv(blocks)
+    number, total = 1, Dim.of(1)
+    while number < min(lines, MOST_LINES):
+        too_few = (Dim.of(-(-lines // number)) - blocks).maximum(0).minimum(1)
+        total, number = total + too_few * number, 2 * number
+    return total
 
 
 def _shape(memref: SSAValue) -> tuple[int, ...]:

@@ -37,6 +37,11 @@ class NamedAxes:
         """Say what a dimension is called, and all that are the same."""
         self.clear = self.clear and self._names.setdefault(self._axes.of(axis), name) == name
 
+    def name(self, axis: Axis) -> Dim:
+        """Return what a dimension is called, or its extent."""
+        value, d = axis
+        return self._names.get(self._axes.of(axis), extents(cast("Any", value.type))[d])
+
     def write(self, values: Iterable[SSAValue]) -> None:
         """Give values types of the names of their dimensions; they are others then."""
         tensors = [value for value in values if isinstance(value.type, TensorType)]
@@ -45,8 +50,7 @@ class NamedAxes:
             Rewriter.replace_value_with_new_type(value, tensor(nn.element(value), shape))
 
     def _shape(self, value: SSAValue) -> list[Dim]:
-        old = extents(cast("Any", value.type))
-        return [self._names.get(self._axes.of((value, d)), n) for d, n in enumerate(old)]
+        return [self.name((value, d)) for d in range(len(extents(cast("Any", value.type))))]
 
 
 def values_of(group: nn.GroupOp) -> Iterator[SSAValue]:

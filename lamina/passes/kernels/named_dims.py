@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim
+from lamina.passes.kernels.general_geometry import GEOMETRY, SAID, geometry_of
 
 _NAMED: Final[dict[type[Operation], tuple[tuple[str, ...], Callable[[Any], tuple[Dim, ...]]]]] = {
     nn.ExtentsOp: (("dims",), lambda op: op.extents),
@@ -20,10 +21,16 @@ _NAMED: Final[dict[type[Operation], tuple[tuple[str, ...], Callable[[Any], tuple
 
 
 def named_dims(op: Operation) -> tuple[Dim, ...]:
-    """Return the extents that an operation's properties name."""
-    return _NAMED[type(op)][1](op) if type(op) in _NAMED else ()
+    """Return the extents that an operation's properties name, or what is in their place."""
+    if type(op) in _NAMED:
+        return _NAMED[type(op)][1](op)
+    return tuple(
+        dim for side in geometry_of(op) for dim in (side.size, side.low, side.high, side.step)
+    )
 
 
 def naming(op: Operation) -> tuple[str, ...]:
-    """Return the properties in which an operation names extents."""
-    return _NAMED[type(op)][0] if type(op) in _NAMED else ()
+    """Return the properties in which an operation names extents, or which these are in place of."""
+    if type(op) in _NAMED:
+        return _NAMED[type(op)][0]
+    return SAID if GEOMETRY in op.attributes else ()

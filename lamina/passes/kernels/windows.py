@@ -22,6 +22,7 @@ from lamina.dialects.nn_windows import pairs_of
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.errors import LoweringError
+from lamina.passes.kernels.general_geometry import Geometry, geometry_of
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.rows import chunk_of
 from lamina.passes.kernels.subscripts import Span
@@ -35,33 +36,52 @@ class Side:
     """A spatial dimension of the input: its extent, and how windows lie along it."""
 
     extent: Dim
-    windows: Dim
-    size: int
     stride: int
-    low: int
-    high: int
-    step: int
+    size: Dim
+    low: Dim
+    high: Dim
+    step: Dim
+    ceil: bool = False
 
     @property
-    def reach(self) -> int:
+    def windows(self) -> Dim:
+        """How many windows there are."""
+        room = self.extent + self.low + self.high - self.reach - 1
+        if not self.ceil:
+            return room // self.stride + 1
+        last = (self.extent + self.low - 1) // self.stride
+        return room.ceildiv(self.stride).minimum(last) + 1
+
+    @property
+    def reach(self) -> Dim:
         """How far the last element of a window is from its first."""
         return (self.size - 1) * self.step
 
 
-def sides_of(op: nn.ConvOp | nn.PoolOp) -> tuple[Side, ...]:
-    """Return the spatial dimensions of an operation."""
+def sides_of(op: nn.ConvOp | nn.PoolOp, shape: Sequence[Dim] = ()) -> tuple[Side, ...]:
+    """Return the spatial dimensions of an operation, or of one whose input has another shape."""
+    spatial, strides = tuple(shape or extents(op.x.type))[1:], values(op.strides)
+    ceil = isinstance(op, nn.PoolOp) and op.ceil is not None
+    return tuple(
+        Side(extent, stride, side.size, side.low, side.high, side.step, ceil)
+        for extent, stride, side in zip(spatial, strides, windows_of(op), strict=False)
+    )
+
+
+def windows_of(op: nn.ConvOp | nn.PoolOp) -> tuple[Geometry, ...]:
+    """Return how windows lie in each spatial dimension."""
+    if said := geometry_of(op):
+        return said
     steps = values(op.dilations) if isinstance(op, nn.ConvOp) else op.steps
     window = op.window if isinstance(op, nn.ConvOp) else values(op.window)
-    each = zip(
-        extents(op.x.type)[1:-1],
-        op.positions[1:],
-        window,
-        values(op.strides),
-        pairs_of(values(op.pads)),
-        steps,
-        strict=True,
-    )
-    return tuple(Side(n, m, w, s, low, high, step) for n, m, w, s, (low, high), step in each)
+    each = zip(window, pairs_of(values(op.pads)), steps, strict=True)
+    return tuple(Geometry(*map(Dim.of, (w, low, high, step))) for w, (low, high), step in each)
+
+
+def positions_of(op: nn.ConvOp | nn.PoolOp, shape: Sequence[Dim] = ()) -> tuple[Dim, ...]:
+    """Return a result's extents but for its channels: images, and windows of each side."""
+    images = next(iter(shape or extents(op.x.type)))
+    return (images, *(side.windows for side in sides_of(op, shape)))
 
 
 def along(positions: Sequence[Dim]) -> int:
@@ -98,7 +118,7 @@ class Windows:
         self.x = kernel.tiles.memrefs[source]
         self.sides, self.element = sides_of(op), tile.element_of(self.x.type)
         self.ceil = isinstance(op, nn.PoolOp) and op.ceil is not None
-        positions = op.positions
+        positions = positions_of(op)
         self.along, self.rows = along(positions), rows
         extent = self.extent = positions[self.along]
         self.whole = extent.constant is not None and extent.constant % self.rows == 0
@@ -124,8 +144,8 @@ class Windows:
             limit = emit.add(arith.AddiOp(begin, emit.extent(self.extent)))
         self.span = Span(start, self.rows, self.whole, limit)
 
-    def _less(self, a: SSAValue, b: int) -> SSAValue:
-        return self.emit.add(arith.SubiOp(a, self.emit.index(b))) if b else a
+    def _less(self, a: SSAValue, b: Dim) -> SSAValue:
+        return a if b == 0 else self.emit.add(arith.SubiOp(a, self.emit.extent(b)))
 
     def existing(self) -> SSAValue:
         """Return how many of the rows exist."""
@@ -139,7 +159,7 @@ class Windows:
         """Whether no window of any program leaves the input in a spatial dimension."""
         it = self.sides[side]
         whole = self.whole or not self._is_row(side)
-        return it.low == it.high == 0 and not self.ceil and whole
+        return it.low == 0 and it.high == 0 and not self.ceil and whole
 
     def inside(self) -> SSAValue | bool:
         """Return whether none of the program's windows leaves the input: surely, never, or if."""
@@ -153,9 +173,9 @@ class Windows:
             span = side.reach + (side.stride * (self.rows - 1) if self._is_row(d) else 0)
             if self._always_leaves(d, span):
                 return False
-            if side.low:
+            if side.low != 0:
                 found.append(self._compare("ge", self.first[d], emit.index(0)))
-            end = emit.plus(self.first[d], span)
+            end = self.first[d] if span == 0 else emit.plus(self.first[d], emit.extent(span))
             found.append(self._compare("lt", end, emit.extent(side.extent)))
         if not found:
             return True
@@ -164,15 +184,16 @@ class Windows:
             condition = emit.binary(arith.AndIOp, condition, each)
         return condition
 
-    def _always_leaves(self, side: int, span: int) -> bool:
+    def _always_leaves(self, side: int, span: Dim) -> bool:
         """Whether the one tile that there is along a dimension has windows that leave the input."""
         it = self.sides[side]
-        if it.extent.constant is None or it.windows.constant is None:
+        low, high = it.low.constant, (span - it.low).constant
+        if it.extent.constant is None or it.windows.constant is None or low is None or high is None:
             return False
         tiles = (
             it.windows.constant if not self._is_row(side) else -(-it.windows.constant // self.rows)
         )
-        return tiles <= 1 and (it.low > 0 or span - it.low >= it.extent.constant)
+        return tiles <= 1 and (low > 0 or high >= it.extent.constant)
 
     def _compare(self, kind: str, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.emit.add(tile.CompareOp(kind, a, b))
@@ -195,18 +216,25 @@ class Windows:
             def one(i: SSAValue, *carried: SSAValue) -> Sequence[SSAValue]:
                 return inner([*places, i], carried)
 
-            return self.tiles.loop(emit.index(0), emit.index(size), emit.index(1), carried, one)
+            return self.tiles.loop(emit.index(0), emit.extent(size), emit.index(1), carried, one)
 
         return list(inner([], carried))
 
     def at(self, places: Places) -> list[SSAValue]:
         """Return where the first window's element at a place is, in each spatial dimension."""
         emit = self.emit
-        moved = (emit.times(i, side.step) for i, side in zip(places, self.sides, strict=True))
+        moved = (self._moved(i, side) for i, side in zip(places, self.sides, strict=True))
         return [
             first if side.size == 1 else emit.add(arith.AddiOp(first, offset))
             for first, offset, side in zip(self.first, moved, self.sides, strict=True)
         ]
+
+    def _moved(self, place: SSAValue, side: Side) -> SSAValue:
+        """Return how far an element of a window is from its first."""
+        step = side.step.constant
+        if step is not None:
+            return self.emit.times(place, step)
+        return self.emit.add(arith.MuliOp(place, self.emit.extent(side.step)))
 
     def load(
         self,
@@ -259,7 +287,7 @@ class Windows:
         rest = 1
         for d, side in enumerate(self.sides):
             if d not in varying:
-                rest *= side.size
+                rest *= side.size.evaluate({})
                 continue
             count = self._count(d, padding=padding)
             total = count if total is None else emit.binary(arith.MuliOp, total, count)
@@ -269,21 +297,22 @@ class Windows:
     def _count(self, d: int, *, padding: bool) -> SSAValue:
         emit, side = self.emit, self.sides[d]
         first = self._vector(d, self.first[d])
-        low, high = (side.low, side.high) if padding else (0, 0)
+        low, high = (side.low, side.high) if padding else (Dim.of(0), Dim.of(0))
         below = self._below(first, emit.extent(side.extent + high), side)
-        if not padding and not side.low:
+        if not padding and side.low == 0:
             return below
-        return emit.binary(arith.SubiOp, below, self._below(first, emit.index(-low), side))
+        return emit.binary(arith.SubiOp, below, self._below(first, emit.extent(-low), side))
 
     def _below(self, first: SSAValue, bound: SSAValue, side: Side) -> SSAValue:
         """Return how many elements of each window are before a bound: [rows] index."""
         emit, shape = self.emit, [self.rows]
         room = emit.binary(arith.SubiOp, emit.add(tile.SplatOp(bound, shape)), first)
         room = emit.binary(arith.MaxSIOp, room, emit.full(0, IndexType(), shape))
-        if side.step > 1:
-            room = emit.binary(arith.AddiOp, room, emit.full(side.step - 1, IndexType(), shape))
-            room = emit.binary(arith.DivUIOp, room, emit.full(side.step, IndexType(), shape))
-        return emit.binary(arith.MinSIOp, room, emit.full(side.size, IndexType(), shape))
+        step, size = side.step.evaluate({}), side.size.evaluate({})
+        if step > 1:
+            room = emit.binary(arith.AddiOp, room, emit.full(step - 1, IndexType(), shape))
+            room = emit.binary(arith.DivUIOp, room, emit.full(step, IndexType(), shape))
+        return emit.binary(arith.MinSIOp, room, emit.full(size, IndexType(), shape))
 
     def _vector(self, d: int, first: SSAValue) -> SSAValue:
         """Return where each window's element is in a dimension, given the first one's: [rows]."""

@@ -46,7 +46,7 @@ def _linear(op: quant.LinearOp) -> Count:
 
 
 def _conv(op: nn.ConvOp) -> Count:
-    window = (Dim.of(size) for size in op.window)
+    window = extents(op.w.type)[1 : -1 if op.packed is None else -2]
     return product((*extents(op.y.type), *window, op.depth)) * 2
 
 
