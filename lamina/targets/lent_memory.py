@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from lamina.targets.memory import Array, empty
+from lamina.targets.memory import ALIGNMENT, Array, empty
 
 _MOST_KEPT: Final = 4
-_MOST_BYTES: Final = 32 << 20
-"""What is kept for calls to come, at most: fresh memory costs a fault for each of its pages."""
+_MOST_SIZES: Final = 4
+_MOST_BYTES: Final = 16 << 20
+"""What is kept of a size for calls to come: fresh memory costs a fault for each of its pages."""
 
 _BYTE: Final = np.dtype(np.uint8)
 
@@ -42,32 +43,47 @@ def _lent_type(size: int) -> Any:
 
 
 class LentMemory:
-    """Lends arrays of one shape and dtype, contents undefined, 64-byte aligned.
+    """Lends 64-byte aligned arrays, contents undefined, of one shape after another.
 
     An array's memory is lent again when nothing looks into it any more, in whichever thread that
-    comes to be.
+    comes to be. Shapes of about equal sizes share theirs, and those of the last few sizes is kept.
     """
 
-    def __init__(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    def __init__(self) -> None:
         """Take no memory yet."""
-        self.shape, self.dtype = tuple(shape), dtype
-        self._size = dtype.itemsize * prod(shape)
-        self._type = _lent_type(self._size)
-        # Its methods take no lock, as they may run wherever an array is dropped.
-        self._free = deque[Block](maxlen=min(_MOST_KEPT, _MOST_BYTES // max(self._size, 1)))
+        # No lock guards what waits to be lent, as it may come back wherever an array is dropped.
+        self._free: dict[int, deque[Block]] = {}
 
     @property
     def kept(self) -> int:
         """How many blocks wait to be lent."""
-        return len(self._free)
+        return sum(map(len, self._free.values()))
 
-    def lend(self) -> tuple[Array, int]:
+    def lend(self, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[Array, int]:
         """Return an array and its address; InputError if there is no memory."""
+        size = _rounded(dtype.itemsize * prod(shape))
+        home = self._free.get(size)
+        if home is None:
+            home = self._begin(size)
         try:
-            block, address = self._free.pop()
+            block, address = home.pop()
         except IndexError:
-            block = empty((max(self._size, 1),), _BYTE)
+            block = empty((size,), _BYTE)
             address = block.ctypes.data
-        lent: Any = self._type.from_address(address)
-        lent.home, lent.block = self._free, (block, address)
-        return np.ndarray(self.shape, self.dtype, lent), address
+        lent: Any = _lent_type(size).from_address(address)
+        lent.home, lent.block = home, (block, address)
+        return np.ndarray(shape, dtype, lent), address
+
+    def _begin(self, size: int) -> deque[Block]:
+        if len(self._free) == _MOST_SIZES:
+            del self._free[next(iter(self._free))]
+        self._free[size] = deque[Block](maxlen=min(_MOST_KEPT, _MOST_BYTES // size))
+        return self._free[size]
+
+
+def _rounded(size: int) -> int:
+    """Return a number of bytes from `size` up, of which a quarter is to spare at most."""
+    if size <= ALIGNMENT:
+        return ALIGNMENT
+    step = 1 << max(size.bit_length() - 3, 0)
+    return -(-size // step) * step

@@ -17,21 +17,21 @@ F32 = np.dtype(np.float32)
 
 
 def test_memory_is_lent_again_when_its_array_is_dropped() -> None:
-    memory = LentMemory((3, 5), F32)
-    array, address = memory.lend()
+    memory = LentMemory()
+    array, address = memory.lend((3, 5), F32)
     del array
-    again, same = memory.lend()
+    again, same = memory.lend((5, 3), F32)
     assert same == address == again.ctypes.data
     assert memory.kept == 0
 
 
 def test_memory_stays_while_a_view_looks_into_it() -> None:
-    memory = LentMemory((3, 5), F32)
-    array, address = memory.lend()
+    memory = LentMemory()
+    array, address = memory.lend((3, 5), F32)
     part = array.T[1:]
     array[:] = 7
     del array
-    other, elsewhere = memory.lend()
+    other, elsewhere = memory.lend((3, 5), F32)
     other[:] = 0
     assert elsewhere != address
     assert (part == 7).all()
@@ -40,7 +40,7 @@ def test_memory_stays_while_a_view_looks_into_it() -> None:
 @pytest.mark.parametrize("shape", [(), (0, 3), (2, 3), (300, 200)])
 @pytest.mark.parametrize("element", ["f32", "i1", "bf16", "i64"])
 def test_lent_arrays_are_ordinary_ones(shape: tuple[int, ...], element: str) -> None:
-    array, address = LentMemory(shape, element_dtype(element)).lend()
+    array, address = LentMemory().lend(shape, element_dtype(element))
     assert type(array) is np.ndarray
     assert (array.shape, array.dtype) == (shape, element_dtype(element))
     assert address % ALIGNMENT == 0
@@ -48,12 +48,23 @@ def test_lent_arrays_are_ordinary_ones(shape: tuple[int, ...], element: str) -> 
     assert array.flags.c_contiguous
 
 
-def test_few_blocks_are_kept_and_none_that_is_very_large() -> None:
-    small, large = LentMemory((4,), F32), LentMemory((9 << 20,), F32)
-    lent = [memory.lend() for memory in (small, large) for _ in range(9)]
-    del lent
-    gc.collect()
-    assert (small.kept, large.kept) == (4, 0)
+def test_an_array_fits_into_what_is_lent_and_leaves_a_quarter_at_most() -> None:
+    memory = LentMemory()
+    for size in (*range(300), 4095, 4097, 10**6, 2**24 + 1):
+        array, address = memory.lend((size,), np.dtype(np.uint8))
+        array[-1:] = 1
+        held = memoryview(array.base).nbytes
+        assert size <= held <= max(ALIGNMENT, 1.25 * size)
+        assert address == array.ctypes.data
+
+
+def test_few_blocks_are_kept_of_few_sizes_and_none_that_is_very_large() -> None:
+    memory = LentMemory()
+    for size, kept in ((4, 4), (9 << 20, 4), (1 << 10, 8), (1 << 11, 12), (1 << 12, 12)):
+        lent = [memory.lend((size,), F32) for _ in range(9)]
+        del lent
+        gc.collect()
+        assert memory.kept == kept
 
 
 def test_threads_that_drop_outputs_late_see_what_their_calls_gave(load: Load) -> None:

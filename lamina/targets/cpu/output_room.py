@@ -21,13 +21,13 @@ class OutputRoom:
         the plan; `waiting` are those symbols among them that host calls bind.
         """
         self.name, self.place, self.dims, self.waiting = binding.name, place, dims, waiting
-        self._arena = Arena()
-        self._lent = LentMemory((), element_dtype(binding.dtype))
+        self._arena, self._lent = Arena(), LentMemory()
+        self._shape: tuple[int, ...] = ()
+        self._dtype = element_dtype(binding.dtype)
 
     def fit(self, shape: tuple[int, ...]) -> None:
         """Have the next arrays be of this shape."""
-        if shape != self._lent.shape:
-            self._lent = LentMemory(shape, self._lent.dtype)
+        self._shape = shape
 
     def array(self, put: Callable[[int, int], None], *, fresh: bool) -> Array:
         """Return an array, `put` at its place by address.
@@ -35,9 +35,9 @@ class OutputRoom:
         One that is not `fresh` has the memory of the last one that was not.
         """
         if fresh:
-            array, address = self._lent.lend()
+            array, address = self._lent.lend(self._shape, self._dtype)
         else:
-            array = self._arena.array(self._lent.shape, self._lent.dtype)
+            array = self._arena.array(self._shape, self._dtype)
             address = self._arena.address
         put(self.place, address)
         return array

@@ -228,7 +228,7 @@ class Step:
     def memory(self, base: int, offset: int, size: int) -> Array:
         """Return `size` bytes at a base and the value `offset`, for a host call."""
         address = int(self._bases[base]) + int(self.values[offset])
-        return np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+        return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
 
     def _host(self) -> int:
         opcode, number = self._tables.records[self._fields.here - 1, :2]
