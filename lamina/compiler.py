@@ -14,6 +14,7 @@ from lamina.compiled.model import CompiledModel, is_compiled, read_compiled, wri
 from lamina.errors import FormatError, InputError
 from lamina.failures import Failure, explained
 from lamina.frontend.model import Model, Weights
+from lamina.known_imports import check_import
 from lamina.pass_runs import Observer, run_passes
 from lamina.plugins import manager
 from lamina.rare_collection import rarely_collecting
@@ -37,9 +38,9 @@ def read(path: str | os.PathLike[str], *, defer: bool = False) -> Model:
     """Read a model file, a model folder, a dumped stage (`.mlir`), or a compiled model.
 
     A stage takes its weights, tokenizer and settings from where the manifest beside it says; with
-    no manifest it has none. With `defer` the graph is made when it is first asked for: a model
-    compiled before needs none. Raises `InputError` if no front end knows the file, `FormatError`
-    or `UnsupportedError` for what is wrong in it.
+    no manifest it has none. The graph of a file that was read before, or with `defer` any graph, is
+    made when it is first asked for: a model compiled before needs none. Raises `InputError` if no
+    front end knows the file, `FormatError` or `UnsupportedError` for what is wrong in it.
     """
     where = checked_path(path, "path")
     if not exists(where):
@@ -61,7 +62,7 @@ def _read(where: Path, *, defer: bool) -> Model:
         if frontend.sniff(where):
             model = replace(cast("Model", frontend.read(where)), source=where, format=name)
             if not defer:
-                _module(model)
+                check_import(model)
             return model
     known = ", ".join(sorted(manager.frontends())) or "none"
     raise InputError(f"{where}: is in no format that can be read (known: mlir, {known})")

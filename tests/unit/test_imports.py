@@ -12,7 +12,7 @@ ROOMS = ("dialects", "passes", "targets", "plugins", "frontend")
 
 LAYERS = (
     *("dialects", "passes", "targets", "foreign_nodes", "plugins", "compiled", "failures"),
-    *("pass_runs", "compiler", "model_check", "runtime", "measure", "cli"),
+    *("pass_runs", "known_imports", "compiler", "model_check", "runtime", "measure", "cli"),
 )
 EVERYWHERE = {
     *("arguments", "atomic_file", "errors", "knobs", "own_lock", "progress", "rare_collection"),
