@@ -30,8 +30,9 @@ class _Lent:
     It is no array of NumPy, which would let views keep what is behind it alive in its stead.
     """
 
-    block: Block
-    home: deque[Block]
+    block: Block = np.empty(0, np.uint8), 0
+    # An interrupt may come before it has a home.
+    home: deque[Block] = deque(maxlen=0)
 
     def __del__(self) -> None:
         self.home.append(self.block)
@@ -71,7 +72,7 @@ class LentMemory:
             block = empty((size,), _BYTE)
             address = block.ctypes.data
         lent: Any = _lent_type(size).from_address(address)
-        lent.home, lent.block = home, (block, address)
+        lent.block, lent.home = (block, address), home
         return np.ndarray(shape, dtype, lent), address
 
     def _begin(self, size: int) -> deque[Block]:
