@@ -68,7 +68,7 @@ def test_few_blocks_are_kept_of_few_sizes_and_none_that_is_very_large() -> None:
 
 
 def test_threads_that_drop_outputs_late_see_what_their_calls_gave(load: Load) -> None:
-    executable, wrong = load("steps", 1), list[int]()
+    executable, wrong = load("steps", 2), list[int]()
 
     def call(number: int) -> None:
         held = [executable(np.full(10, number, F32), s=np.zeros((10, 6), F32))["z"]]

@@ -190,7 +190,7 @@ class Step:
 
     def extents(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return the numbers behind `values`."""
-        return tuple(int(self.values[value]) for value in values)
+        return tuple(map(self.values.item, values))
 
     def run(
         self, hosts: Sequence[Callable[[Step], None]], timeline: Timeline | None = None
