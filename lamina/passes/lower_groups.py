@@ -36,7 +36,7 @@ from lamina.passes.shared_groups import Shape, shared_groups
 class LowerGroupsPass(ModulePass):
     """Groups are `tile.kernel`s; `@forward` launches them on buffers and gives nothing back.
 
-    Groups that differ in nothing but the names of their symbols, or of up to 8 nodes that an index
+    Groups that differ in nothing but the names of their symbols, or of up to 24 nodes that an index
     is refused by, are one kernel; convolutions and pools also where images have other extents,
     which are arguments, products with packed weights and convolutions where channels are others
     that a schedule divides alike, or windows lie otherwise, and groups that go through rows where

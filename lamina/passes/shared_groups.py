@@ -16,6 +16,7 @@ from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
 from lamina.passes.kernels.general_extents import Values, generalised
 from lamina.passes.kernels.general_maps import general_map
+from lamina.passes.kernels.general_numbers import general_numbers
 from lamina.passes.kernels.general_products import general_product
 from lamina.passes.kernels.general_windows import Step, general_windows
 from lamina.passes.kernels.group_key import Key, kernel_key
@@ -31,7 +32,7 @@ Rule = Callable[[nn.GroupOp], tuple[nn.GroupOp, Values] | None]
 LADDERS: Final[dict[str, tuple[Rule, ...]]] = {
     "conv": tuple(map(general_windows, Step)),
     "linear": (general_product,),
-    "rows": (general_map,),
+    "rows": (general_map, general_numbers),
 }
 """How groups of each anchor become more general, step by step."""
 
@@ -91,10 +92,10 @@ def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
         merged: dict[Key, set[Key]] = {}
         for name, case in general.items():
             merged.setdefault(case.key, set()).add(found[name].key)
+        thin = rules[list(LADDERS).index("rows")] is general_map
         for name, case in general.items():
-            if len(merged[case.key]) > 1 or (
-                case.group.anchor.data == "rows" and _is_thin(found[name].group)
-            ):
+            longer = thin and case.group.anchor.data == "rows" and _is_thin(found[name].group)
+            if longer or len(merged[case.key]) > 1:
                 found[name] = case
     return found
 

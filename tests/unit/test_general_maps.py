@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 import lamina
@@ -132,6 +132,10 @@ TURNS = [
     Case(("T 50",), turned([1, 0]), lambda x: x.T),
     Case(("3 T 50",), turned([1, 2, 0]), lambda x: x.transpose(1, 2, 0)),
 ]
+BATCHES = [
+    Case(("3 T 40",), turned([0, 2, 1]), lambda x: x.transpose(0, 2, 1)),
+    Case(("T 50",), turned([1, 0]), lambda x: x.T),
+]
 SHARED = {
     "maps": MAPS,
     "rows": ROWS,
@@ -141,6 +145,7 @@ SHARED = {
     "first": FIRST,
     "slices": SLICES,
     "reductions": REDUCTIONS,
+    "batches": BATCHES,
 }
 
 
@@ -191,3 +196,21 @@ def test_a_transpose_that_leaves_elements_where_they_are_needs_no_kernel(target:
     )
     assert kernels_of(exp) == 1
     check(target, [case, exp], T=3)
+
+
+def numbered(*values: int) -> Any:
+    graph = Graph(Weights((), "the test"))
+    for value in values:
+        x = graph.input(f"x{value}", i64, ["T", 1])
+        number = graph.add(nn.ConstantOp(IntegerAttr(value, i64), x.type))
+        graph.output(f"y{value}", graph.add(nn.ConcatOp([number, x], 1)))
+    return graph.finish()
+
+
+def test_numbers_that_are_put_beside_are_arguments() -> None:
+    values, x = (7, 0, -3), np.arange(31)[:, None]
+    lowered = lower(numbered(*values), "reference", pipeline=PASSES)
+    assert sum(isinstance(op, KernelOp) for op in lowered.ops) == 1
+    found = lamina.compile(numbered(*values), "cpu")(x, x, x).values()
+    for value, y in zip(values, found, strict=True):
+        np.testing.assert_array_equal(y, np.concatenate([np.full_like(x, value), x], 1))

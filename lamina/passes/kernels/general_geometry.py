@@ -1,4 +1,4 @@
-"""How windows of a general group lie: extents that are arguments of its kernel."""
+"""What a general group says in attributes: numbers that are arguments of its kernel."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from lamina.dialects.dims import Dim
 
 GEOMETRY: Final = "lamina.geometry"
 """The attribute of a convolution that says how its windows lie, in place of its properties."""
+
+NUMBER: Final = "lamina.number"
+"""The attribute of a constant that says its value, in place of that property."""
 
 SAID: Final = ("dilations", "pads")
 """The properties that it is in place of."""
@@ -42,3 +45,12 @@ def say_geometry(op: Operation, sides: Sequence[Geometry]) -> None:
     """Give an operation the attribute."""
     dims = [dim for side in sides for dim in (side.size, side.low, side.high, side.step)]
     op.attributes[GEOMETRY] = ArrayAttr([StringAttr(str(dim)) for dim in dims])
+
+
+def number_of(op: Operation) -> Dim | None:
+    """Return the value that the attribute of a constant says; None where it has none."""
+    match op.attributes.get(NUMBER):
+        case StringAttr(data=name):
+            return Dim.of(name)
+        case _:
+            return None

@@ -27,6 +27,7 @@ from lamina.passes.formulas import activations, doubles, exponentials
 from lamina.passes.formulas.constants import Constants
 from lamina.passes.formulas.formula import Formula
 from lamina.passes.kernels import signs
+from lamina.passes.kernels.general_geometry import number_of
 from lamina.passes.kernels.shared_checks import sources_of
 from lamina.passes.kernels.subscripts import Index, Rows, Span, Subscript, sizes
 from lamina.passes.kernels.tiles import Tiles, found_rows, rule, split_span
@@ -163,6 +164,9 @@ def _cast(tiles: Tiles, op: nn.CastOp, index: Index, _: SSAValue) -> SSAValue:
 def _constant(tiles: Tiles, op: nn.ConstantOp, index: Index, _: SSAValue) -> SSAValue:
     if isinstance(op.value, DenseIntOrFPElementsAttr):
         raise LoweringError("a listed constant belongs to @prepare")
+    if (number := number_of(op)) is not None:
+        emit = tiles.emit
+        return emit.broadcast(emit.cast(emit.extent(number), nn.element(op.y)), [], sizes(index))
     value = cast("FloatAttr[Any] | IntegerAttr[Any]", op.value).value.data
     return tiles.emit.full(value, nn.element(op.y), sizes(index))
 

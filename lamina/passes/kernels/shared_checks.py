@@ -26,7 +26,7 @@ SHARED: Final = (
 )
 """Operations that refuse an index by the name of their node, which may be one of several."""
 
-_MOST: Final = 8
+_MOST: Final = 24
 """How many nodes share a kernel: each takes a check of its own."""
 
 Nodes = tuple[str, ...]

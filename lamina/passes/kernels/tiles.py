@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr
+from xdsl.dialects.builtin import IndexType, MemRefType, StringAttr, i1
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from lamina.dialects import tile
@@ -283,13 +283,21 @@ def found_rows(tiles: Tiles, ids: SSAValue, extent: Dim, nodes: Sequence[str]) -
 
 def _check(tiles: Tiles, ok: SSAValue, nodes: Sequence[str]) -> None:
     emit = tiles.emit
-    for i, node in enumerate(nodes):
-        passed = ok
-        if len(nodes) > 1:
-            which = emit.extent(Dim.symbol(WHICH))
+    if len(nodes) == 1:
+        emit.effect(_check_op(ok, nodes[0]))
+        return
+    shape = tile.shape_of(ok.type)
+    if shape:
+        ok = emit.reshape(emit.reduce(ok, "and", range(len(shape))), ())
+    which = emit.extent(Dim.symbol(WHICH))
+
+    def one_of_them() -> None:
+        for i, node in enumerate(nodes):
             other = emit.add(tile.CompareOp("ne", which, emit.index(i)))
-            shape = tile.shape_of(ok.type)
-            passed = emit.binary(
-                arith.OrIOp, ok, emit.broadcast(other, [], shape) if shape else other
-            )
-        emit.effect(tile.CheckOp(operands=[passed], properties={"node": StringAttr(node)}))
+            emit.effect(_check_op(other, node))
+
+    emit.when(emit.binary(arith.XOrIOp, ok, emit.scalar(1, i1)), one_of_them)
+
+
+def _check_op(ok: SSAValue, node: str) -> tile.CheckOp:
+    return tile.CheckOp(operands=[ok], properties={"node": StringAttr(node)})
