@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     FlatSymbolRefAttrConstr,
+    IntegerAttr,
     MemRefType,
     StringAttr,
     SymbolRefAttr,
@@ -53,6 +54,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from lamina.dialects.areas import Area, Columns, packed_strides
 from lamina.dialects.bounds import is_plainly_positive
 from lamina.dialects.dims import Dim, parse_dim, product
 from lamina.dialects.requirements import require
@@ -103,6 +105,28 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 @lru_cache(4096)
 def _tensor_bytes(tensor: TensorType) -> Dim:
     return product(extents(tensor)) * element_bytes(tensor.get_element_type())
+
+
+def columns_of(value: SSAValue) -> Columns | None:
+    """Return how the rows of a buffer lie, where there is something between them."""
+    return value.owner.columns if isinstance(value.owner, ViewOp) else None
+
+
+def strides_of(value: SSAValue) -> tuple[Dim, ...]:
+    """Return the distance of neighbours in each dimension of a buffer, in elements."""
+    shape, columns = extents(cast("BufferType", value.type).tensor), columns_of(value)
+    return columns.strides(shape) if columns else packed_strides(shape)
+
+
+def area_of(value: SSAValue) -> Area:
+    """Return the bytes of a buffer, counted from where what it is a view of begins."""
+    kind = cast("BufferType", value.type)
+    start = Dim.of(value.owner.offset.data) if isinstance(value.owner, ViewOp) else Dim.of(0)
+    if (columns := columns_of(value)) is None:
+        return Area.stretch(start, kind.bytes)
+    shape, size = extents(kind.tensor), element_bytes(kind.tensor.get_element_type())
+    rows, width = product(shape[: columns.outer]), product(shape[columns.outer :])
+    return Area.columns(start, width * size, rows, columns.stride * size)
 
 
 def element_bytes(type: Attribute) -> int:
@@ -179,9 +203,11 @@ class ViewOp(IRDLOperation):
     """The same memory from byte `offset` on, under another type: an alias, never a copy.
 
     With `assumed` all of it, by another spelling of its size: calls in which the two differ are
-    refused before.
+    refused before. With a `stride`, columns of a matrix: the first `outer` dimensions count rows
+    that begin so many elements apart. Such a view has no views of its own.
 
     %b = plan.view %arena {offset = "2304*T"} : !plan.buffer<…> to !plan.buffer<…>
+    %c = plan.view %b {offset = "64", outer = 1 : i64, stride = "96"} : …
     """
 
     name = "plan.view"
@@ -189,24 +215,51 @@ class ViewOp(IRDLOperation):
     x = operand_def(BufferType)
     offset = prop_def(StringAttr)
     assumed = opt_prop_def(UnitAttr)
+    stride = opt_prop_def(StringAttr)
+    outer = opt_prop_def(IntegerAttr)
     y = result_def(BufferType)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x attr-dict `:` type($x) `to` type($y)"
 
-    def __init__(self, x: SSAValue, offset: Dim, type: Attribute, *, assumed: bool = False) -> None:
+    def __init__(
+        self,
+        x: SSAValue,
+        offset: Dim,
+        type: Attribute,
+        *,
+        assumed: bool = False,
+        columns: Columns | None = None,
+    ) -> None:
         super().__init__(
             operands=[x],
             properties={
                 "offset": StringAttr(str(offset)),
                 "assumed": UnitAttr() if assumed else None,
+                "stride": StringAttr(str(columns.stride)) if columns else None,
+                "outer": IntegerAttr(columns.outer, 64) if columns else None,
             },
             result_types=[type],
         )
 
+    @property
+    def columns(self) -> Columns | None:
+        """How the rows lie, where there is something between them."""
+        if self.stride is None or self.outer is None:
+            return None
+        return Columns(self.outer.value.data, Dim.of(self.stride.data))
+
     def verify_(self) -> None:
-        """Check the offset."""
+        """Check the offset and the stride."""
         _extent(self.offset.data)
+        require((self.stride is None) == (self.outer is None), "a stride has an outer, or neither")
+        if (columns := columns_of(self.x)) is not None:
+            require(False, f"a view of columns that are {columns.stride} elements apart")
+        if self.stride is not None and self.outer is not None:
+            _extent(self.stride.data)
+            rank = len(extents(self.y.type.tensor))
+            require(0 < self.outer.value.data <= rank, "outer counts dimensions of the view")
+            require(self.assumed is None, "a stride is not assumed")
 
 
 @irdl_op_definition

@@ -176,6 +176,7 @@ class AnyKernelOp(IRDLOperation):
     aliases = opt_prop_def(ArrayAttr)
     schedule = opt_prop_def(ScheduleAttr)
     work = opt_prop_def(WorkAttr)
+    joins = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
 
     irdl_options = (ParsePropInAttrDict(),)
@@ -231,6 +232,8 @@ class KernelOp(AnyKernelOp):
     that run at once. `access` says for each memref: read, write or update. `aliases` lists pairs
     of memrefs that may be the same memory (an in-place result). `schedule` is what it was built
     with and `work` what it does, for people and benchmarks: they change nothing of its meaning.
+    `joins` says that all it does is to put the memrefs that it reads one after another, in this
+    dimension of the one that it writes.
 
     tile.kernel @scale attributes {symbols = ["n"], grid = ["ceildiv(n, 16)"],
                                    access = ["read", "write"]} {…}

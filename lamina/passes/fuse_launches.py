@@ -10,6 +10,8 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects import plan, tile
+from lamina.dialects.areas import Area
+from lamina.dialects.dims import Dim
 from lamina.passes.functions import find_function
 from lamina.passes.rewriting import add_source
 
@@ -18,7 +20,8 @@ from lamina.passes.rewriting import add_source
 class FuseLaunchesPass(ModulePass):
     """Neighbouring launches without a conflict are one: the projections q, k and v, for example.
 
-    Two kernels conflict if one writes memory that the other reads or writes.
+    Two kernels conflict if one writes memory that the other reads or writes; columns of a matrix
+    that lie side by side are memories apart.
     """
 
     name = "fuse-launches"
@@ -58,30 +61,47 @@ def _join(first: plan.LaunchOp, second: plan.LaunchOp) -> None:
     first.erase()
 
 
+_Place = tuple[SSAValue, Area]
+"""What a buffer is a view of in the end, and which bytes of it."""
+
+
 def _conflict(
     first: plan.LaunchOp, second: plan.LaunchOp, kernels: dict[str, tile.AnyKernelOp]
 ) -> bool:
     reads, writes = _touched(first, kernels)
     more_reads, more_writes = _touched(second, kernels)
-    return bool(writes & (more_reads | more_writes) or reads & more_writes)
+    return _meet(writes, [*more_reads, *more_writes]) or _meet(reads, more_writes)
+
+
+def _meet(some: list[_Place], others: list[_Place]) -> bool:
+    roots = {root for root, _ in some} & {root for root, _ in others}
+    return any(
+        root is other and not area.apart(there)
+        for root, area in some
+        if root in roots
+        for other, there in others
+    )
 
 
 def _touched(
     launch: plan.LaunchOp, kernels: dict[str, tile.AnyKernelOp]
-) -> tuple[set[SSAValue], set[SSAValue]]:
-    reads: set[SSAValue] = set()
-    writes: set[SSAValue] = set()
+) -> tuple[list[_Place], list[_Place]]:
+    reads: list[_Place] = []
+    writes: list[_Place] = []
     for call in launch.calls:
         access = kernels[call.callee.root_reference.data].access
         for buffer, how in zip(call.buffers, access, strict=True):
             if how.data != "write":
-                reads.add(_root(buffer))
+                reads.append(_place(buffer))
             if how.data != "read":
-                writes.add(_root(buffer))
+                writes.append(_place(buffer))
     return reads, writes
 
 
-def _root(buffer: SSAValue) -> SSAValue:
+def _place(buffer: SSAValue) -> _Place:
+    area = plan.area_of(buffer)
     while isinstance(buffer.owner, plan.ViewOp):
         buffer = buffer.owner.x
-    return buffer
+        if isinstance(buffer.owner, plan.ViewOp):
+            area = area.moved(Dim.of(buffer.owner.offset.data))
+    return buffer, area

@@ -26,6 +26,7 @@ from lamina.passes.known import KNOWN
 from lamina.passes.lower_groups import LowerGroupsPass
 from lamina.passes.outline_groups import OutlineGroupsPass
 from lamina.passes.pack_weights import PackWeightsPass
+from lamina.passes.plan_joins import PlanJoinsPass
 from lamina.passes.plan_memory import PlanMemoryPass
 from lamina.passes.prepare_weights import PrepareWeightsPass
 from lamina.passes.verify_plan import VerifyPlanPass
@@ -97,6 +98,7 @@ GROUPING: Steps = (
 
 LOWERING: Steps = (
     LowerGroupsPass(),
+    PlanJoinsPass(),
     Extension("kernels"),
     PlanMemoryPass(),
     VerifyPlanPass(),
@@ -106,10 +108,16 @@ LOWERING: Steps = (
 """From scheduled groups to kernels on one arena."""
 
 
-def with_fallback(steps: Steps, fallback: str) -> Steps:
-    """Return `steps` in which groups without a kernel run on the host, or are an `error`."""
-    lower = LowerGroupsPass(fallback)
-    return tuple(lower if isinstance(step, LowerGroupsPass) else step for step in steps)
+def for_device(steps: Steps, fallback: str) -> Steps:
+    """Return `steps` for kernels on a device, whose threads read rows that lie close together.
+
+    Groups without a kernel run on the host, or are an `error`: `fallback` says which.
+    """
+    own: dict[type[ModulePass | Extension], ModulePass] = {
+        LowerGroupsPass: LowerGroupsPass(fallback),
+        PlanJoinsPass: PlanJoinsPass(strided=False),
+    }
+    return tuple(own.get(type(step), step) for step in steps)
 
 
 POINTS = tuple(step.name for step in (*FUSION, *GROUPING, *LOWERING) if isinstance(step, Extension))

@@ -19,6 +19,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from lamina.dialects.areas import Area
 from lamina.dialects.bounds import proves_at_most, proves_multiple
 from lamina.dialects.dims import Dim
 from lamina.dialects.plan import (
@@ -35,11 +36,14 @@ from lamina.dialects.plan import (
     ReturnOp,
     SwitchOp,
     ViewOp,
+    area_of,
+    columns_of,
     is_host,
     room_of,
 )
 from lamina.dialects.tile import AnyKernelOp, pairs
 from lamina.errors import LoweringError
+from lamina.passes.strided_memrefs import dynamic_strides
 
 _READ_ONLY = ("lamina.input", "lamina.packed", "lamina.weight")
 
@@ -51,7 +55,8 @@ class VerifyPlanPass(ModulePass):
     Every view lies in what it is a view of, and in the arena at a multiple of 64 bytes. A read
     finds all its bytes written, on every path, and not written over since. Kernels of one launch
     do not touch what one of them writes, but for the pairs that a kernel may do in place, nor
-    memory of the host. Copies go from one memory to another. Outputs are written, inputs are not.
+    memory of the host; rows are as far apart as they take them. Copies go from one memory to
+    another. Outputs are written, inputs are not.
     Otherwise a `LoweringError` names the call and the buffers.
     """
 
@@ -68,27 +73,26 @@ class VerifyPlanPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Place:
-    """Bytes `start` to `end` of `base`, as a part of the contents of `root`.
+    """Bytes `area` of `base`, as a part of the contents of `root`.
 
     `base` is the arena, an alloc or an argument; `root` is the view of the arena, or `base`.
-    `room` is where the root begins, and where what it takes of the arena ends.
+    `room` is what the root takes of the arena.
     """
 
     root: SSAValue
     base: SSAValue
-    start: Dim
-    end: Dim
-    room: tuple[Dim, Dim]
+    area: Area
+    room: Area
 
     def disjoint(self, other: _Place) -> bool:
         """Return whether no byte can be in both, nor in the rooms that they are in."""
-        if self.base is not other.base or _apart(self.room, other.room):
+        if self.base is not other.base or self.room.apart(other.room):
             return True
-        return _apart((self.start, self.end), (other.start, other.end))
+        return self.area.apart(other.area)
 
     def same(self, other: _Place) -> bool:
         """Return whether these are the same bytes."""
-        return (self.base, self.start, self.end) == (other.base, other.start, other.end)
+        return (self.base, self.area) == (other.base, other.area)
 
 
 @dataclass(frozen=True)
@@ -102,13 +106,16 @@ class _Touch:
     writes: bool
 
 
-_Piece = tuple[Dim, Dim]
-_Pieces = tuple[_Piece, ...]
+_Pieces = tuple[Area, ...]
 
 
 @dataclass
 class _Contents:
-    """Which bytes of each buffer hold what was written to it, and who wrote over the others."""
+    """Which bytes of each buffer hold what was written to it, and who wrote over the others.
+
+    What is written over a part of something that was written to the same buffer is another value:
+    the former is lost as a whole.
+    """
 
     held: dict[SSAValue, dict[SSAValue, _Pieces]] = field(
         default_factory=dict[SSAValue, dict[SSAValue, _Pieces]]
@@ -117,7 +124,7 @@ class _Contents:
         default_factory=dict[SSAValue, tuple[str, SSAValue]]
     )
 
-    rooms: dict[SSAValue, _Piece] = field(default_factory=dict[SSAValue, "_Piece"])
+    rooms: dict[SSAValue, Area] = field(default_factory=dict[SSAValue, Area])
 
     def copy(self) -> _Contents:
         """Return contents that change apart from these."""
@@ -126,9 +133,9 @@ class _Contents:
 
     def holds(self, place: _Place) -> bool:
         """Return whether all bytes of `place` hold what was written."""
-        return place.start == place.end or any(
-            proves_at_most(start, place.start) and proves_at_most(place.end, end)
-            for start, end in self.held.get(place.base, {}).get(place.root, ())
+        pieces = self.held.get(place.base, {}).get(place.root, ())
+        return place.area.is_empty() or any(
+            piece.holds(place.area) for some in (pieces, _joined(pieces)) for piece in some
         )
 
     def write(self, place: _Place, who: str) -> None:
@@ -137,14 +144,17 @@ class _Contents:
         own = beside.pop(place.root, ())
         for root, pieces in list(beside.items()):
             room = self.rooms[root]
-            kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, *p, room)))
+            kept = tuple(p for p in pieces if place.disjoint(_Place(root, place.base, p, room)))
             if len(kept) < len(pieces):
                 self.lost[root] = who, place.root
                 del beside[root]
             if 0 < len(kept) < len(pieces):
                 beside[root] = kept
         self.rooms[place.root] = place.room
-        beside[place.root] = _joined((*own, (place.start, place.end)))
+        apart = tuple(piece for piece in own if piece.apart(place.area))
+        if any(piece not in apart and not place.area.holds(piece) for piece in own):
+            self.lost[place.root] = who, place.root
+        beside[place.root] = (*apart, place.area)
 
     def forget(self, place: _Place) -> None:
         """Note that nobody asks for what is in the root of `place` any more."""
@@ -167,7 +177,12 @@ class _Contents:
             for base, roots in met.held.items():
                 there = other.held.get(base, {})
                 for root, pieces in roots.items():
-                    roots[root] = tuple(piece for piece in pieces if piece in there.get(root, ()))
+                    others = _joined(there.get(root, ()))
+                    roots[root] = tuple(
+                        piece
+                        for piece in _joined(pieces)
+                        if any(each.holds(piece) for each in others)
+                    )
         return met
 
 
@@ -221,36 +236,38 @@ class _Proof:
         return contents
 
     def _root(self, value: SSAValue) -> None:
-        size = _bytes(value)
-        self.places[value] = _Place(value, value, Dim.of(0), size, (Dim.of(0), size))
+        whole = Area.stretch(Dim.of(0), _bytes(value))
+        self.places[value] = _Place(value, value, whole, whole)
 
     def _view(self, op: ViewOp) -> None:
         whole, size = self.places[op.x], _bytes(op.y)
-        offset = Dim.of(op.offset.data)
+        area = area_of(op.y)
         arena = isinstance(op.x.owner, ArenaOp)
-        entire = not arena and offset == Dim.of(0) and size == _bytes(op.x)
+        entire = not arena and area == Area.stretch(Dim.of(0), _bytes(op.x))
         if op.assumed is not None or entire:
             # Calls in which an assumed size differs are refused before anything runs: the place
             # keeps the spelling of what was written.
             self.places[op.y] = whole
             return
-        room = room_of(size) if arena else size
-        if not (
-            proves_at_most(Dim.of(0), offset)
-            and any(proves_at_most(offset + each, _bytes(op.x)) for each in (room, size))
-        ):
+        room = Area.stretch(area.start, room_of(size)) if arena else area
+        if arena and not area.is_stretch:
+            raise self._error(f"{_named(op.y)} is columns of the arena itself")
+        within = proves_at_most(Dim.of(0), area.start) and any(
+            proves_at_most(each.end, _bytes(op.x)) for each in (room, area)
+        )
+        if not (within and (area.is_stretch or proves_at_most(area.width, area.stride))):
             raise self._error(
-                f"cannot prove that {_named(op.y)}, {size} bytes at {offset}, "
+                f"cannot prove that {_named(op.y)}, {_length(area)} at {area.start}, "
                 f"lies within the {_bytes(op.x)} bytes of {_named(op.x)}"
             )
-        if arena and not proves_multiple(offset, ALIGNMENT):
+        if arena and not proves_multiple(area.start, ALIGNMENT):
             raise self._error(
-                f"the offset {offset} of {_named(op.y)} is no multiple of {ALIGNMENT} bytes"
+                f"the offset {area.start} of {_named(op.y)} is no multiple of {ALIGNMENT} bytes"
             )
-        start = whole.start + offset
+        start = whole.area.start
         root = op.y if arena else whole.root
-        taken = (start, start + room) if arena else whole.room
-        self.places[op.y] = _Place(root, whole.base, start, start + size, taken)
+        taken = room.moved(start) if arena else whole.room
+        self.places[op.y] = _Place(root, whole.base, area.moved(start), taken)
 
     def _step(
         self, op: LaunchOp | HostOp | CopyOp | BindOp | ReceiveOp, contents: _Contents
@@ -283,6 +300,10 @@ class _Proof:
                 raise self._error(f"{name} takes the arena itself")
             if isinstance(op, CallOp) and is_host(value):
                 raise self._error(f"the kernel {name} takes {_named(value)}, memory of the host")
+            if not isinstance(op, CallOp) and columns_of(value) is not None:
+                raise self._error(f"{name} takes {_named(value)}, rows that lie apart")
+        if isinstance(op, CallOp):
+            self._check_strides(op, name)
         if isinstance(op, CopyOp) and is_host(op.x) == is_host(op.y):
             raise self._error(
                 f"{name} of {_named(op.x)} to {_named(op.y)}: both are in the same memory"
@@ -291,6 +312,22 @@ class _Proof:
             _Touch(name, value, self.places[value], each != "write", each != "read")
             for value, each in zip(op.operands, access, strict=True)
         ]
+
+    def _check_strides(self, op: CallOp, name: str) -> None:
+        """Check that rows lie as the kernel takes them, and begin where it expects them to."""
+        memrefs = self.kernels[op.callee.string_value()].memrefs
+        for value, memref in zip(op.buffers, memrefs, strict=True):
+            columns, free = columns_of(value), dynamic_strides(memref.type)
+            if columns is not None and columns.outer > free:
+                raise self._error(
+                    f"{name} takes the rows of {_named(value)} one after another, they are "
+                    f"{columns.stride} elements apart"
+                )
+            start = self.places[value].area.start
+            if free == 0 and start != 0 and not proves_multiple(start, ALIGNMENT):
+                raise self._error(
+                    f"{name} takes {_named(value)} from byte {start} on, no multiple of {ALIGNMENT}"
+                )
 
     def _accesses(self, op: Operation) -> tuple[str, list[str]]:
         if isinstance(op, CallOp):
@@ -327,10 +364,6 @@ class _Proof:
         return LoweringError(f"the plan of @{self.function.sym_name.data}: {text}")
 
 
-def _apart(one: _Piece, other: _Piece) -> bool:
-    return proves_at_most(one[1], other[0]) or proves_at_most(other[1], one[0])
-
-
 def _last_steps(block: Block) -> dict[SSAValue, Operation]:
     """Return the last operation that touches each buffer that is no argument."""
     roots, found = dict[SSAValue, SSAValue](), dict[SSAValue, Operation]()
@@ -351,13 +384,13 @@ def _last_steps(block: Block) -> dict[SSAValue, Operation]:
 
 
 def _joined(pieces: _Pieces) -> _Pieces:
-    """Return the pieces with those put together that follow one another."""
-    found = {piece: None for piece in pieces if piece[0] != piece[1]}
-    for start, middle in found:
-        for other, end in found:
-            if middle == other:
-                del found[start, middle], found[other, end]
-                return _joined((*found, (start, end)))
+    """Return the pieces with those put together that follow one another, or are side by side."""
+    found = list(dict.fromkeys(piece for piece in pieces if not piece.is_empty()))
+    for i, piece in enumerate(found):
+        for j, other in enumerate(found):
+            if i != j and (both := piece.joined(other)) is not None:
+                rest = (each for n, each in enumerate(found) if n not in (i, j))
+                return _joined((*rest, both))
     return tuple(found)
 
 
@@ -371,7 +404,19 @@ def _type_bytes(type: BufferType) -> Dim:
 
 
 def _shown(touch: _Touch) -> str:
-    return f"{_named(touch.value)} (bytes {touch.place.start} to {touch.place.end})"
+    return f"{_named(touch.value)} ({_spelt(touch.place.area)})"
+
+
+def _spelt(area: Area) -> str:
+    if area.is_stretch:
+        return f"bytes {area.start} to {area.end}"
+    return f"{_length(area)} from {area.start} on"
+
+
+def _length(area: Area) -> str:
+    if area.is_stretch:
+        return f"{area.width} bytes"
+    return f"{area.rows} times {area.width} bytes, {area.stride} apart,"
 
 
 def _named(value: SSAValue) -> str:

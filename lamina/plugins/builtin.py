@@ -76,6 +76,7 @@ PASSES: tuple[str, ...] = (
     "outline-groups",
     "pack-weights",
     "plan-copies",
+    "plan-joins",
     "plan-memory",
     "prepare-weights",
     "schedule-groups",

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from lamina.dialects.areas import Columns
 from lamina.dialects.dims import Dim
 from lamina.dialects.plan import (
     AllocOp,
@@ -24,12 +26,15 @@ from lamina.dialects.plan import (
     ReturnOp,
     SwitchOp,
     ViewOp,
+    columns_of,
+    strides_of,
 )
-from lamina.dialects.tensors import tensor
+from lamina.dialects.tensors import extents, tensor
 from lamina.dialects.tile import KernelOp, pair_list, pairs
 from lamina.dialects.tile import ReturnOp as KernelReturnOp
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.plan_memory import PlanMemoryPass
+from lamina.passes.strided_memrefs import make_strided
 from lamina.passes.verify_plan import VerifyPlanPass
 
 Call = tuple[Sequence[SSAValue], Sequence[str], Sequence[tuple[int, int]]]
@@ -65,6 +70,11 @@ class Plan:
     def view(self, x: SSAValue, size: str, offset: str = "0") -> SSAValue:
         return self.add(ViewOp(x, Dim.of(offset), buffer(size)))
 
+    def columns(self, x: SSAValue, offset: str, width: int, rows: str = "T") -> SSAValue:
+        """Columns of a matrix of 32 columns."""
+        kind = BufferType(tensor(i32, [rows, width]))
+        return self.add(ViewOp(x, Dim.of(offset), kind, columns=Columns(1, Dim.of(32))))
+
     def launch(self, *calls: Call) -> None:
         block = Block([self.call(*call) for call in calls])
         self.add(LaunchOp(Region(block)))
@@ -77,6 +87,9 @@ class Plan:
     ) -> CallOp:
         name = f"n{len(self.kernels)}"
         body = Region(Block([KernelReturnOp()], arg_types=[v.type.memref for v in values]))
+        for argument, value in zip(body.block.args, values, strict=True):
+            if (columns := columns_of(value)) is not None:
+                make_strided(argument, columns.outer)
         texts = [ArrayAttr(map(StringAttr, each)) for each in ([], ["1"], access)]
         properties = dict(zip(("symbols", "grid", "access"), texts, strict=True))
         properties |= {"sym_name": StringAttr(name), "aliases": pair_list(aliases)}
@@ -169,6 +182,11 @@ class Simulation:
                 start = Dim.of(op.offset.data).evaluate(self.symbols)
                 assert start + self.size(op.y) <= self.size(op.x)
                 self.memory[op.y] = self.memory[op.x][start : start + self.size(op.y)]
+                if op.columns is not None:
+                    shape = [n.evaluate(self.symbols) for n in extents(op.y.type.tensor)]
+                    strides = [4 * n.evaluate(self.symbols) for n in strides_of(op.y)]
+                    matrix = self.memory[op.x][start:].view(np.int32)
+                    self.memory[op.y] = as_strided(matrix, shape, strides)
             elif isinstance(op, LaunchOp):
                 for call in self.rng.sample(op.calls, len(op.calls)):
                     kernel = self.kernels[call.callee.string_value()]
@@ -188,14 +206,15 @@ class Simulation:
         shared = {b for a, b in aliases if place[a] == place[b]}
         for i, each in enumerate(access):
             if each == "write" and i not in shared:
-                self.ints(buffers[i])[:] = -7
+                self.ints(buffers[i])[...] = -7
         seen = 0
         for i, each in enumerate(access):
             if each != "write":
-                content = self.ints(buffers[i]).astype(np.int64)
+                content = self.ints(buffers[i]).astype(np.int64).reshape(-1)
                 total = int((content * np.arange(1, len(content) + 1)).sum())
                 seen = (seen * 31 + total) % (1 << 31)
         for i, each in enumerate(access):
             if each != "read":
                 index = np.arange(self.size(buffers[i]) // 4)
-                self.ints(buffers[i])[:] = (index * 7919 + seen + i) % (1 << 31)
+                found = (index * 7919 + seen + i) % (1 << 31)
+                self.ints(buffers[i])[...] = found.reshape(self.ints(buffers[i]).shape)

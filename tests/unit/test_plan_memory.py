@@ -216,9 +216,10 @@ def test_two_outputs_may_be_one_value_and_an_output_an_input() -> None:
 
 def test_slices_of_a_result_make_the_whole() -> None:
     plan = Plan()
-    x, y, z = plan.arg("input", "10*T"), plan.arg("output", "8*T"), plan.arg("output", "2*T")
-    a = plan.alloc("10*T", "a")
-    head, tail = plan.view(a, "8*T"), plan.view(a, "2*T", "32*T")
+    sizes = (("input", "80*T"), ("output", "64*T"), ("output", "16*T"))
+    x, y, z = (plan.arg(role, size) for role, size in sizes)
+    a = plan.alloc("80*T", "a")
+    head, tail = plan.view(a, "64*T"), plan.view(a, "16*T", "256*T")
     plan.launch(([x, head], ["read", "write"], []), ([x, tail], ["read", "write"], []))
     plan.launch(([a, y], ["read", "write"], []), ([tail, z], ["read", "write"], []))
     module = plan.module()

@@ -28,6 +28,9 @@ SIZES = [
     "T - 1",
 ]
 
+BESIDE = [("0", 3), ("12", 24), ("108", 5)]
+"""Columns of a matrix of 32 that lie side by side: the bytes before them, and how many."""
+
 
 class Maker:
     """Draws a random plan that reads only what it wrote."""
@@ -35,13 +38,15 @@ class Maker:
     def __init__(self, draw: random.Random) -> None:
         self.draw, self.plan = draw, Plan()
         self.sizes = draw.sample(SIZES, 4)
-        self.plan.arg("input", "T"), self.plan.arg("input", "2*T")
+        self.plan.arg("input", "T"), self.plan.arg("input", "32*T")
 
     def value(self, known: list[SSAValue]) -> SSAValue:
         value = self.draw.choice(known)
         size = str(value.type.bytes)
-        if size == "8*T" and self.draw.random() < 0.5:
-            return self.plan.view(value, "T", self.draw.choice(["0", "4*T"]))
+        if size == "128*T" and self.draw.random() < 0.5:
+            if self.draw.random() < 0.5:
+                return self.plan.columns(value, *self.draw.choice(BESIDE))
+            return self.plan.view(value, "16*T", self.draw.choice(["0", "64*T"]))
         return self.plan.view(value, str(Dim.of(size) // 4)) if self.draw.random() < 0.3 else value
 
     def call(self, known: list[SSAValue], fresh: list[SSAValue]) -> Call:
@@ -60,10 +65,19 @@ class Maker:
         known += fresh
 
     def halves(self, known: list[SSAValue]) -> None:
-        whole = self.plan.alloc("2*T")
-        for offset in self.draw.sample(["0", "4*T"], 2):
-            half = self.plan.view(whole, "T", offset)
+        whole = self.plan.alloc("32*T")
+        for offset in self.draw.sample(["0", "64*T"], 2):
+            half = self.plan.view(whole, "16*T", offset)
             self.plan.launch(self.call(known, [half]))
+        known.append(whole)
+
+    def columns(self, known: list[SSAValue]) -> None:
+        whole = self.plan.alloc("32*T")
+        parts = [self.plan.columns(whole, *each) for each in self.draw.sample(BESIDE, 3)]
+        cut = self.draw.randint(0, 3)
+        for some in (parts[:cut], parts[cut:]):
+            if some:
+                self.plan.launch(*(self.call(known, [part]) for part in some))
         known.append(whole)
 
     def update(self, known: list[SSAValue]) -> None:
@@ -73,7 +87,7 @@ class Maker:
 
     def host(self, known: list[SSAValue]) -> None:
         fresh = self.plan.alloc(self.draw.choice(self.sizes))
-        self.plan.add(HostOp("h", [self.value(known), fresh], ["read", "write"]))
+        self.plan.add(HostOp("h", [self.draw.choice(known), fresh], ["read", "write"]))
         known.append(fresh)
         ours = [value for value in known if isinstance(value.owner, AllocOp)]
         if self.draw.random() < 0.3:
@@ -96,6 +110,7 @@ class Maker:
             self.launch,
             self.launch,
             self.halves,
+            self.columns,
             self.update,
             self.host,
         ]

@@ -6,7 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ArrayAttr, IndexType, MemRefType, StringAttr, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    TensorType,
+)
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from lamina.dialects import cache, nn, quant, tile
@@ -87,9 +94,18 @@ class Kernel:
                 "aliases": tile.pair_list(aliases) if aliases else None,
                 "schedule": self.group.schedule,
                 "work": tile.WorkAttr.of(work),
+                "joins": self._joins(),
             },
             regions=[Region(self.block)],
         )
+
+    def _joins(self) -> IntegerAttr[Any] | None:
+        """The dimension in which operands follow one another, where that is all there is."""
+        match self.ops:
+            case [nn.ConcatOp() as op] if (op.y,) == self.yields and [*op.xs] == self._inputs:
+                return IntegerAttr(op.dim.value.data, 64)
+            case _:
+                return None
 
     def _aliases(self, own: Collection[tuple[SSAValue, ...]]) -> list[tuple[int, int]]:
         """The operands that results may overwrite, by the numbers of their arguments."""

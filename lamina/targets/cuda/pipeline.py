@@ -11,7 +11,7 @@ from lamina.passes.choose_activations import ChooseActivationsPass
 from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.lower_tiles import LowerTilesPass
-from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, for_device
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.passes.schedules.shared_tiles import WARP, WARPGROUP
@@ -75,4 +75,4 @@ def cuda_passes(
         "kernels": (PlanCopiesPass(),),
         "plan": (layouts, threads),
     }
-    return assemble((*FUSION, *GROUPING, *with_fallback(LOWERING, fallback)), inserted)
+    return assemble((*FUSION, *GROUPING, *for_device(LOWERING, fallback)), inserted)

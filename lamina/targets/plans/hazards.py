@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lamina.dialects.bounds import proves_at_most
-from lamina.dialects.dims import Dim
+from lamina.dialects.areas import Area
 
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes that a buffer takes: `size` from `offset` on, in the array or arena `base`."""
+    """The bytes that a buffer takes in the array or arena `base`."""
 
     base: int
-    offset: Dim
-    size: Dim
+    area: Area
 
     def overlaps(self, other: Place) -> bool:
         """Tell whether the two may share a byte."""
-        if self.base != other.base:
-            return False
-        return not (
-            proves_at_most(self.offset + self.size, other.offset)
-            or proves_at_most(other.offset + other.size, self.offset)
-        )
+        return self.base == other.base and not self.area.apart(other.area)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from lamina.dialects import plan
-from lamina.dialects.dims import Dim, parse_dim, product
+from lamina.dialects.areas import packed_strides
+from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.tensors import extents, signless
 from lamina.dialects.tile import WORK, WORKERS, AnyKernelOp, values
 from lamina.errors import LoweringError
 from lamina.targets.plans.expressions import Expressions
 from lamina.targets.plans.hazards import Hazards, Place
-from lamina.targets.plans.layouts import layout
+from lamina.targets.plans.layouts import Layout, layout
 from lamina.targets.plans.plan_tables import (
     ARENA,
     BARRIER,
@@ -242,9 +243,7 @@ class _Encoder:
             )
         self._words.append((base, self._expressions.value(offset)))
         sizes = [d for d, fixed in zip(shape, expected.extents, strict=True) if fixed is None]
-        for n, stride in enumerate(expected.strides or ()):
-            if stride is None:
-                sizes.append(product(shape[n + 1 :]))
+        sizes += _free_strides(kernel, buffer, expected)
         self._words += [(NULL, self._expressions.value(dim)) for dim in sizes]
 
     def _switch(self, op: plan.SwitchOp) -> None:
@@ -348,8 +347,8 @@ class _Encoder:
         uses: list[tuple[Place, str]] = []
         for buffer, access in zip(call.buffers, self._kernel(call).access, strict=True):
             base, offset = self._places[buffer]
-            size = cast("plan.BufferType", buffer.type).bytes
-            uses.append((Place(base, offset, size), access.data))
+            area = plan.area_of(buffer)
+            uses.append((Place(base, area.moved(offset - area.start)), access.data))
         return uses
 
     def _kernel(self, call: plan.CallOp) -> AnyKernelOp:
@@ -357,6 +356,19 @@ class _Encoder:
         if name not in self._kernels:
             raise LoweringError(f"the plan calls @{name}, which is no kernel")
         return self._kernels[name]
+
+
+def _free_strides(kernel: AnyKernelOp, buffer: SSAValue, expected: Layout) -> list[Dim]:
+    """Return the strides of a buffer that a kernel takes as arguments; it must have the others."""
+    given, shape = plan.strides_of(buffer), extents(_tensor(buffer.type))
+    fixed = expected.strides or packed_strides(shape)
+    for own, stride, extent in zip(given, fixed, shape, strict=True):
+        if stride is not None and own != stride and extent != 1:
+            raise LoweringError(
+                f"@{kernel.sym_name.data} takes rows that are {stride} elements apart, the plan "
+                f"gives {buffer.type} of which they are {own}"
+            )
+    return [own for own, stride in zip(given, fixed, strict=True) if stride is None]
 
 
 def _tensor(type: Attribute) -> TensorType[Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from xdsl.ir import Operation
 
 from lamina.dialects import plan, simt, tile
@@ -42,12 +44,16 @@ def _view(run: Interpreter, op: plan.ViewOp, args: Args) -> tuple[Any]:
     kind, start = tensor_of(op.y.type), parse_dim(op.offset.data).evaluate(run.extents)
     shape, dtype = run.shape(kind), dtype_of(kind)
     memory = args[0].reshape(-1).view(np.uint8)
-    end = start + int(np.prod(shape)) * dtype.itemsize
+    end = plan.area_of(op.y).end.evaluate(run.extents) if prod(shape) else start
     if start < 0 or end > memory.size:
         raise LoweringError(
             f"plan.view of bytes {start} to {end} of a buffer of {memory.size} bytes"
         )
-    return (memory[start:end].view(dtype).reshape(shape),)
+    stretch = memory[start:end].view(dtype)
+    if op.columns is None or not stretch.size:
+        return (stretch.reshape(shape),)
+    strides = [s.evaluate(run.extents) * dtype.itemsize for s in plan.strides_of(op.y)]
+    return (as_strided(stretch, shape, strides),)
 
 
 def _launch(run: Interpreter, op: plan.LaunchOp, args: Args) -> tuple[()]:

@@ -10,7 +10,7 @@ from lamina.passes.choose_cache_layout import ChooseCacheLayoutPass
 from lamina.passes.choose_layouts import ChooseLayoutsPass
 from lamina.passes.choose_places import ChoosePlacesPass
 from lamina.passes.lower_tiles import LowerTilesPass
-from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, with_fallback
+from lamina.passes.pipelines import FUSION, GROUPING, LOWERING, assemble, for_device
 from lamina.passes.plan_copies import PlanCopiesPass
 from lamina.passes.schedule_groups import ScheduleGroupsPass
 from lamina.targets.devices.splits import split_passes
@@ -41,4 +41,4 @@ def thread_passes(
         "kernels": (PlanCopiesPass(),),
         "plan": (layouts, lowering),
     }
-    return assemble((*FUSION, *GROUPING, *with_fallback(LOWERING, fallback)), inserted)
+    return assemble((*FUSION, *GROUPING, *for_device(LOWERING, fallback)), inserted)
