@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from lamina.dialects.areas import Area
 from lamina.dialects.dims import Dim
 from lamina.dialects.text import parse_module
 from lamina.errors import FormatError, LoweringError
@@ -34,11 +35,15 @@ def test_only_launches_that_meet_in_memory_have_a_barrier_between_them() -> None
 
 
 def test_places_meet_where_they_cannot_be_told_apart() -> None:
-    a, b = Place(1, Dim.of(0), T * 64), Place(1, T * 64, T * 4)
-    c = Place(1, T * 32, T)
+    zero, row = Dim.of(0), Dim.of(64)
+    a, b = Place(1, Area.stretch(zero, T * 64)), Place(1, Area.stretch(T * 64, T * 4))
+    c = Place(1, Area.stretch(T * 32, T))
     assert not a.overlaps(b)
     assert a.overlaps(c)
-    assert not a.overlaps(Place(2, Dim.of(0), T * 64))
+    assert not a.overlaps(Place(2, a.area))
+    left, right = (Place(1, Area.columns(Dim.of(n), Dim.of(32), T, row)) for n in (0, 32))
+    assert not left.overlaps(right)
+    assert left.overlaps(Place(1, Area.columns(Dim.of(28), Dim.of(32), T, row)))
     assert not Hazards(reads=frozenset({a})).conflict(Hazards(reads=frozenset({c})))
     assert Hazards(reads=frozenset({a})).conflict(Hazards(writes=frozenset({c})))
 
