@@ -101,6 +101,11 @@ def test_channels_that_are_groups_share_a_kernel_wherever_elements_are() -> None
     assert kernels(*lines) == 1
 
 
+def test_channels_that_are_groups_share_none_where_windows_have_other_sizes() -> None:
+    lines = (Line(24, n, 24, "L", 1, (n, 0), groups=24) for n in (2, 3))
+    assert kernels(*lines) == 2
+
+
 @cache
 def compiled() -> list[Any]:
     lines = [Line(), *SHARING.values(), Line(64, 5, 64, "L", 2, (0, 9))]

@@ -51,6 +51,9 @@ def general_windows(step: Step) -> Callable[[nn.GroupOp], General | None]:
         if len(found) != 1 or not _is_plain(new, found[0]):
             return None
         (op,) = found
+        # A place in a window of channels apart is little work: a loop of a number is written out.
+        if step >= Step.SIZES and op.depthwise:
+            return None
         axes = axes_of(ops, _TIES)
         if axes is None or not all(follows(each) or each is op for each in ops):
             return None
