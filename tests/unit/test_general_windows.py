@@ -122,3 +122,14 @@ def test_a_shared_kernel_gives_what_each_convolution_is(images: int, length: int
     xs = [RANDOM.standard_normal(shape, np.float32) for shape in shapes]
     for y, meant in zip(cpu(*xs).values(), reference(*xs).values(), strict=True):
         np.testing.assert_allclose(y, meant, rtol=1e-4, atol=1e-4)
+
+
+def test_padded_images_keep_their_channels() -> None:
+    graph = Lines(Weights((), "the test"))
+    for n in (32, 64):
+        x = graph.input(f"x{n}", f32, ["B", "H", "W", n])
+        y = nn.ConvOp(x, graph.made(n, 3, 3, n), strides=(2, 2), pads=(1, 1, 1, 1))
+        graph.output(f"y{n}", graph.add(y))
+    module: ModuleOp = graph.finish()
+    run_passes(manager.context(), module, resolve_target("cpu").passes())
+    assert sum(isinstance(op, KernelOp) for op in module.ops) == 2

@@ -40,7 +40,7 @@ def general_windows(step: Step) -> Callable[[nn.GroupOp], General | None]:
     """Return a rule for groups of convolutions, up to a step.
 
     It gives a group, and what its new symbols are in the group that it was made of; None where
-    weights lie as they come, or what follows needs numbers.
+    weights lie as they come, images are padded, or what follows needs numbers.
     """
 
     def rule(group: nn.GroupOp) -> General | None:
@@ -70,6 +70,10 @@ def general_windows(step: Step) -> Callable[[nn.GroupOp], General | None]:
 def _is_plain(group: nn.GroupOp, op: nn.ConvOp) -> bool:
     schedule = group.schedule
     if schedule is None or "threads" in schedule.values.data or op.packed is None:
+        return False
+    sides = windows_of(op)
+    # Borders of images are many, and checked row by row: addresses there are better numbers.
+    if len(sides) > 1 and any(side.low != 0 or side.high != 0 for side in sides):
         return False
     arguments = isinstance(op.x, BlockArgument) and isinstance(op.w, BlockArgument)
     rows = len(extents(op.y.type)) == 2 and (op.groups.value.data == 1 or op.depthwise)
