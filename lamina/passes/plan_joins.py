@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -43,10 +43,10 @@ class PlanJoinsPass(ModulePass):
     """A concatenation whose parts are all made by kernels is no kernel: its parts are views of it.
 
     Parts that follow one another begin at a multiple of 64 bytes. Others are columns of a matrix:
-    kernels that write or read them take the distance of rows as an argument, but for what a product
-    reads, which stays as it lies. `strided=false` leaves those out. A part that is an argument of
-    `@forward`, that the host touches, that has two places, or whose extents are bound after it
-    is made, is copied, and then the others as well.
+    kernels that write or read them take the distance of rows as an argument; where a product reads
+    rows of a length that it knows, these stay as they lie. `strided=false` leaves columns out. A
+    part that is an argument of `@forward`, that the host touches, that has two places, or whose
+    extents are bound after it is made, is copied, and then the others as well.
     """
 
     name = "plan-joins"
@@ -121,7 +121,9 @@ class _Joins:
     kernels: Mapping[str, AnyKernelOp]
     outputs: set[SSAValue]
     strided: bool
-    movable: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+    movable: dict[tuple[SSAValue, int], bool] = field(
+        default_factory=dict[tuple[SSAValue, int], bool]
+    )
 
     def block(self, block: Block) -> None:
         """Take away the concatenations of a block: what an early one made may be a later one's."""
@@ -160,12 +162,12 @@ class _Joins:
         _erase_unused(whole)
 
     def _is_free(self, whole: SSAValue, call: CallOp) -> bool:
-        """Whether a buffer is written by one concatenation alone, and may be written in parts."""
-        owner = whole.owner
-        ours = whole in self.outputs or (isinstance(owner, AllocOp) and owner.memory is None)
+        """Whether only a concatenation writes a buffer, in its branch, and may do so in parts."""
+        ours = whole in self.outputs or _is_plain(whole)
         if not ours or any(view.assumed is not None for view in _views(whole)):
             return False
-        return all(use is call if self._writes(use, value) else True for value, use in _uses(whole))
+        writers = [use for value, use in _uses(whole) if self._writes(use, value)]
+        return all(use is call or _exclude(use, call) for use in writers)
 
     def _writes(self, op: Operation, value: SSAValue) -> bool:
         if isinstance(op, CallOp):
@@ -223,12 +225,13 @@ class _Joins:
         """Whether a call can take a buffer at its new place."""
         if columns is None:
             return proves_multiple(offset, ALIGNMENT)
-        return self.strided and all(self._is_movable(arg) for arg in self._arguments(call, value))
+        arguments = self._arguments(call, value)
+        return self.strided and all(self._is_movable(arg, columns.outer) for arg in arguments)
 
-    def _is_movable(self, argument: SSAValue) -> bool:
-        if argument not in self.movable:
-            self.movable[argument] = may_be_strided(argument)
-        return self.movable[argument]
+    def _is_movable(self, argument: SSAValue, outer: int) -> bool:
+        if (argument, outer) not in self.movable:
+            self.movable[argument, outer] = may_be_strided(argument, outer)
+        return self.movable[argument, outer]
 
     def _arguments(self, call: CallOp, value: SSAValue) -> Iterator[SSAValue]:
         kernel = self.kernels[call.callee.string_value()]
@@ -309,6 +312,26 @@ def _dims_of_rows(shape: Sequence[Dim], width: Dim) -> int | None:
         if product(shape[outer:]) == width:
             return outer
     return None
+
+
+def _exclude(one: Operation, other: Operation) -> bool:
+    """Whether two operations are in different branches of a switch."""
+    branches = [region for region in _regions(one) if isinstance(region.parent, SwitchOp)]
+    others = list(_regions(other))
+    return any(
+        region is not each and region.parent is each.parent
+        for region in branches
+        for each in others
+    )
+
+
+def _regions(op: Operation) -> Iterator[Region]:
+    while (region := op.parent_region()) is not None:
+        yield region
+        parent = region.parent_op()
+        if parent is None:
+            return
+        op = parent
 
 
 def _is_plain(root: SSAValue) -> bool:

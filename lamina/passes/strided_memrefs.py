@@ -13,14 +13,18 @@ from xdsl.rewriter import Rewriter
 from lamina.dialects import tile
 
 
-def may_be_strided(memref: SSAValue) -> bool:
+def may_be_strided(memref: SSAValue, outer: int) -> bool:
     """Whether a kernel's code is much the same where rows of this argument lie apart.
 
-    What a product reads is not taken: the distance of its rows is a number in every address.
+    They are counted by the first `outer` dimensions. Where their distance is a number in every
+    address that a product reads, it stays one.
     """
     uses = [use.operation for use in memref.uses]
     if not all(isinstance(op, tile.LoadOp | tile.StoreOp | tile.PrefetchOp) for op in uses):
         return False
+    shape = cast("MemRefType[Any]", memref.type).get_shape()
+    if all(_packed(shape[d + 1 :]) is None for d in range(outer)):
+        return True
     loads = [op.y for op in uses if isinstance(op, tile.LoadOp)]
     return not any(isinstance(op, tile.DotOp) for op in _followers(loads))
 

@@ -32,6 +32,22 @@
 // What is an argument is copied, with all that it is joined to.
 // CHECK:         plan.call @unlike(%x, %f, %rest)
 // CHECK-NEXT:    }
+
+// One branch of a switch may write in parts what another writes as a whole.
+// CHECK:         plan.switch
+// CHECK-NEXT:      %g = plan.view %more {offset = "0"}
+// CHECK-NEXT:      plan.launch {
+// CHECK-NEXT:        plan.call @lines(%x, %g)
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %h = plan.view %more {offset = "64*T"}
+// CHECK-NEXT:      plan.launch {
+// CHECK-NEXT:        plan.call @lines(%x, %h)
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }, {
+// CHECK-NEXT:      plan.launch {
+// CHECK-NEXT:        plan.call @lines(%rest, %more)
+// CHECK-NEXT:      }
+// CHECK-NEXT:    }
 // CHECK-NEXT:    plan.return
 
 tile.kernel @copy attributes {symbols = [], grid = ["1"], access = ["read", "write"]} {
@@ -63,7 +79,7 @@ tile.kernel @unlike attributes {symbols = [], grid = ["1"], access = ["read", "r
 !abc = !plan.buffer<tensor<?x15xf32, #nn.dims<["T"]>>>
 !lines = !plan.buffer<tensor<?x16xf32, #nn.dims<["2*T"]>>>
 
-func.func @forward(%x: !x, %out: !abc {lamina.output = "y"}, %lines: !lines {lamina.output = "lines"}, %rest: !lines {lamina.output = "rest"}) {
+func.func @forward(%x: !x, %out: !abc {lamina.output = "y"}, %lines: !lines {lamina.output = "lines"}, %rest: !lines {lamina.output = "rest"}, %more: !lines {lamina.output = "more"}) {
   %a = plan.alloc : !a
   plan.launch {
     plan.call @copy(%x, %a) {symbols = []} : !x, !a
@@ -100,6 +116,23 @@ func.func @forward(%x: !x, %out: !abc {lamina.output = "y"}, %lines: !lines {lam
   }
   plan.launch {
     plan.call @unlike(%x, %f, %rest) {symbols = []} : !x, !x, !lines
+  }
+  plan.switch attributes {value = "T", bounds = array<i64: 4>} {
+    %g = plan.alloc : !x
+    plan.launch {
+      plan.call @lines(%x, %g) {symbols = []} : !x, !x
+    }
+    %h = plan.alloc : !x
+    plan.launch {
+      plan.call @lines(%x, %h) {symbols = []} : !x, !x
+    }
+    plan.launch {
+      plan.call @joined_lines(%g, %h, %more) {symbols = []} : !x, !x, !lines
+    }
+  }, {
+    plan.launch {
+      plan.call @lines(%rest, %more) {symbols = []} : !lines, !lines
+    }
   }
   plan.return
 }

@@ -161,15 +161,26 @@ def test_what_cannot_be_written_in_place_is_copied(case: str) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_a_product_reads_stays_row_by_row() -> None:
+@pytest.mark.parametrize(("depth", "copies"), [("16", 1), ("S", 0)])
+def test_a_product_reads_rows_apart_where_their_length_is_no_number(
+    depth: str, copies: int
+) -> None:
     def build(add: Any, x: SSAValue, z: SSAValue, w: SSAValue) -> dict[str, SSAValue]:
         p = powers(add, x)
         y = add(nn.ConcatOp([p, powers(add, z)], 1))
         return {"y": y, "product": add(nn.DotGeneralOp(p, w, [(1, 0)]))}
 
-    module = module_of(["T 16", "T 16", "16 32"], build)
-    scheduled = JOINED.replace("lower-groups", "schedule-groups,lower-groups")
-    assert calls(module, scheduled) == calls(module, scheduled.replace(",plan-joins", ""))
+    module = module_of([f"T {depth}", f"T {depth}", f"{depth} 32"], build)
+    joined, copied = (
+        each.replace("lower-groups", "schedule-groups,lower-groups") for each in (JOINED, COPIED)
+    )
+    assert calls(module, copied) - calls(module, joined) == 1 - copies
+    for one, other in zip(
+        results(module, "cpu", joined, T=5, S=16),
+        results(module, "cpu", copied, T=5, S=16),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def columns() -> tuple[Plan, list[SSAValue]]:

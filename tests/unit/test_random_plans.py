@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Region, SSAValue
 
 from lamina.dialects.dims import Dim
-from lamina.dialects.plan import AllocOp, ArenaOp, HostOp, SwitchOp, ViewOp, is_host
+from lamina.dialects.plan import AllocOp, ArenaOp, CallOp, HostOp, SwitchOp, ViewOp, is_host
+from lamina.dialects.tile import KernelOp
 from lamina.errors import LoweringError
 from lamina.passes.plan_memory import arena_report
 
@@ -127,6 +128,16 @@ class Maker:
         return self.plan.module()
 
 
+def is_written(module: ModuleOp, view: ViewOp) -> bool:
+    """Whether a call writes a view itself; one that is just read may as well be another."""
+    access = {op.sym_name.data: op.access for op in module.ops if isinstance(op, KernelOp)}
+    return any(
+        access[use.operation.callee.string_value()].data[use.index].data == "write"
+        for use in view.y.uses
+        if isinstance(use.operation, CallOp)
+    )
+
+
 SYMBOLS = st.fixed_dictionaries({"T": st.integers(1, 40), "R": st.integers(0, 40)})
 
 
@@ -167,10 +178,12 @@ def test_what_the_checker_accepts_computes_the_same(
 ) -> None:
     module = Maker(draw).module()
     result = planned(module)
-    found = [
-        op for op in result.walk() if isinstance(op, ViewOp) and isinstance(op.x.owner, ArenaOp)
-    ]
-    if found:
+    views = [op for op in result.walk() if isinstance(op, ViewOp)]
+    found = [op for op in views if isinstance(op.x.owner, ArenaOp)]
+    beside = [op for op in views if op.columns is not None and is_written(result, op)]
+    if beside and draw.random() < 0.5:
+        move(draw.choice(beside), draw.choice(["0", "4", "12", "108"]))
+    elif found:
         move(draw.choice(found), draw.choice(found).offset.data)
     try:
         verify(result)
