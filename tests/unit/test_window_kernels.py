@@ -102,3 +102,13 @@ def test_what_is_added_behind_a_transposed_convolution_counts() -> None:
     x, w = graph.input("x", f32, [1, 28, 4]), graph.input("w", f32, [4, 3, 2])
     op = nn.ConvTransposeOp(x, w, strides=(2,), pads=(1, 1), extra=(1,))
     assert op.y.type == graph.input("y", f32, [1, 56, 2]).type
+
+
+@pytest.mark.parametrize("target", ["cpu", "reference"])
+def test_an_image_that_is_smaller_than_a_window_is_refused(target: str) -> None:
+    graph = network()
+    x = graph.input("x", f32, [1, "H", 3, 16])
+    graph.output("y", graph.conv(x, 16, 3, 3, 16))
+    call = lamina.compile(graph.finish(), target, weights=graph.weights)
+    with pytest.raises(lamina.InputError, match="short"):
+        call(x=np.zeros((1, 1, 3, 16), np.float32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from lamina.errors import InputError
 from lamina.targets.base import Binding
 from lamina.targets.lent_memory import LentMemory
 from lamina.targets.memory import Arena, Array, element_dtype
@@ -26,7 +27,12 @@ class OutputRoom:
         self._dtype = element_dtype(binding.dtype)
 
     def fit(self, shape: tuple[int, ...]) -> None:
-        """Have the next arrays be of this shape."""
+        """Have the next arrays be of this shape; `InputError` if an extent would be below 0."""
+        if any(n < 0 for n in shape):
+            raise InputError(
+                f"output {self.name!r} would have the shape {list(shape)}: an input is too short for "
+                "what is done with it"
+            )
         self._shape = shape
 
     def array(self, put: Callable[[int, int], None], *, fresh: bool) -> Array:

@@ -16,10 +16,12 @@ import numpy as np
 from xdsl.ir import Operation
 
 from lamina.dialects import nn, tile
+from lamina.errors import InputError
 from lamina.targets.reference import numerics
 from lamina.targets.reference.dtypes import Array, dtype_of, is_float
 from lamina.targets.reference.interpreter import Interpreter, Meaning
 from lamina.targets.reference.nn_sums import neutral, wide
+from lamina.targets.reference.source import source_of
 
 Args = tuple[Any, ...]
 Numbers = tuple[int, ...]
@@ -40,6 +42,14 @@ def _windows(
         )
 
 
+def _positions(run: Interpreter, op: nn.ConvOp | nn.PoolOp) -> Numbers:
+    """Return the extents of a result but for its channels; `InputError` if one is below 0."""
+    found = tuple(n.evaluate(run.extents) for n in op.positions)
+    if any(n < 0 for n in found):
+        raise InputError(f"{source_of(op)}: its input is shorter than its window")
+    return found
+
+
 def _padded(x: Array, pads: Numbers, value: Any) -> Array:
     widths = [(0, 0), *zip(pads[0::2], pads[1::2], strict=True), (0, 0)]
     return np.pad(x, widths, constant_values=value)
@@ -56,7 +66,7 @@ def _widened(x: Array, w: Array) -> tuple[Array, Array]:
 
 def _conv(run: Interpreter, op: nn.ConvOp, args: Args) -> tuple[Any]:
     x, w = _widened(*args)
-    groups, counts = op.groups.value.data, tuple(n.evaluate(run.extents) for n in op.positions)
+    groups, counts = op.groups.value.data, _positions(run, op)
     if op.packed is not None:
         w = _unpacked(op, w, op.outputs.evaluate(run.extents))
     x = _padded(x, tile.values(op.pads), x.dtype.type(0))
@@ -109,7 +119,7 @@ def _as_result(y: Array, type: Any) -> Array:
 
 def _pool(run: Interpreter, op: nn.PoolOp, args: Args) -> tuple[Any]:
     (x,), window = args, tile.values(op.window)
-    kind, counts = op.kind.data, tuple(n.evaluate(run.extents) for n in op.positions)
+    kind, counts = op.kind.data, _positions(run, op)
     pads = _reaching(op, x.shape[1:-1], counts[1:])
     steps = window, tile.values(op.strides), op.steps, counts[1:]
     if kind in ("max", "argmax"):
