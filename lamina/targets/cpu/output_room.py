@@ -30,8 +30,8 @@ class OutputRoom:
         """Have the next arrays be of this shape; `InputError` if an extent would be below 0."""
         if any(n < 0 for n in shape):
             raise InputError(
-                f"output {self.name!r} would have the shape {list(shape)}: an input is too short for "
-                "what is done with it"
+                f"output {self.name!r} would have the shape {list(shape)}: an input is too short "
+                "for what is done with it"
             )
         self._shape = shape
 
