@@ -42,6 +42,14 @@ def run(crew: Crew, now: float, *workers: tuple[int, int]) -> float:
     return now
 
 
+def rest(crew: Crew, now: float) -> float:
+    """Run steps until a worker that rests is back; return when that is."""
+    while crew.muster(now) == 1:
+        crew.ran(now, now + 0.01, lambda _: None)
+        now += 0.01
+    return now
+
+
 @pytest.mark.parametrize(
     ("workers", "verdict"),
     [
@@ -81,9 +89,8 @@ def test_it_rests_longer_each_time_that_its_return_shows_nothing_better() -> Non
     crew, rests = Crew(lambda: 2, 0.0), list[float]()
     now = 0.0
     for _ in range(6):
-        start = now = run(crew, now, (11, 0), HELD_BACK)
-        while crew.muster(now) == 1:
-            now += 0.01
+        start = run(crew, now, (11, 0), HELD_BACK)
+        now = rest(crew, start)
         rests.append(round(now - start, 1))
     assert rests == [0.1, 0.2, 0.4, 0.8, 1.6, 1.6]
 
@@ -91,9 +98,9 @@ def test_it_rests_longer_each_time_that_its_return_shows_nothing_better() -> Non
 def test_a_return_that_goes_well_makes_the_next_rest_short() -> None:
     crew, now = Crew(lambda: 2, 0.0), 0.0
     for _ in range(3):
-        now = run(crew, now, (11, 0), HELD_BACK) + 2.0
+        now = rest(crew, run(crew, now, (11, 0), HELD_BACK))
     now = run(crew, now, CALM, CALM)
-    now = run(crew, now + 2.0, (11, 0), HELD_BACK)
+    now = run(crew, now, (11, 0), HELD_BACK)
     assert (crew.muster(now + 0.09), crew.muster(now + 0.11)) == (1, 2)
 
 
@@ -103,6 +110,13 @@ def test_what_happens_between_steps_does_not_count() -> None:
     for now in (0.0, 0.1):
         crew.ran(now, now + STEP, lambda _: next(readings))
     assert crew.muster(0.13) == 2
+
+
+def test_workers_that_just_woke_are_not_judged() -> None:
+    crew = Crew(lambda: 2, 0.0)
+    now = run(crew, 1.0, (11, 0), HELD_BACK)
+    assert crew.muster(now) == 2
+    assert crew.muster(run(crew, now + 0.01, (11, 0), HELD_BACK)) == 1
 
 
 def test_a_system_that_tells_nothing_is_believed_to_be_calm() -> None:

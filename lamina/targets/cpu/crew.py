@@ -13,6 +13,10 @@ _LOOK_S: Final = 0.25
 _WINDOW_S: Final = 0.02
 """Of steps, between looks at what the workers had of their CPUs: a few slices of a scheduler."""
 
+_SETTLING_S: Final = 0.05
+"""After a pause, before the workers are judged: a thread that wakes may find itself on the CPU of
+the one that woke it, until the system's scheduler has moved it."""
+
 _DELAYED: Final = 0.2
 """The part of the time from which on a worker's wait for a CPU is the doing of others."""
 
@@ -42,7 +46,7 @@ class Crew:
         self._rest, self._rested_at = _FIRST_REST_S, now
         self._before: Sequence[CpuTime] | None = None
         self._seconds = 0.0
-        self._ended = now
+        self._ended = self._judged_from = now
 
     def muster(self, now: float, *, everyone: bool = False) -> int:
         """Return how many workers a step that begins `now` is to have: `everyone`, or who is up."""
@@ -63,9 +67,9 @@ class Crew:
             return
         if began - self._ended > _WINDOW_S:
             # What the threads did in a pause says nothing of steps.
-            self._before = None
+            self._before, self._judged_from = None, began + _SETTLING_S
         self._ended = ended
-        if self._workers == 1:
+        if self._workers == 1 or began < self._judged_from:
             return
         self._seconds += ended - began
         if self._before is not None and self._seconds < _WINDOW_S:
