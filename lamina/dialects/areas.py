@@ -77,6 +77,11 @@ class Area:
         away = other.start - self.start
         return proves_at_most(_ZERO, away) and proves_at_most(away + other.width, self.width)
 
+    def lies_within(self, size: Dim) -> bool:
+        """Return whether a buffer of `size` bytes has all of this, its rows one after another."""
+        ordered = self.is_stretch or proves_at_most(self.width, self.stride)
+        return ordered and proves_at_most(_ZERO, self.start) and proves_at_most(self.end, size)
+
     def joined(self, other: Area) -> Area | None:
         """Return both as one area if `other` begins where this ends, or its rows do."""
         if self.start + self.width != other.start:

@@ -120,9 +120,13 @@ def strides_of(value: SSAValue) -> tuple[Dim, ...]:
 
 def area_of(value: SSAValue) -> Area:
     """Return the bytes of a buffer, counted from where what it is a view of begins."""
-    kind = cast("BufferType", value.type)
     start = Dim.of(value.owner.offset.data) if isinstance(value.owner, ViewOp) else Dim.of(0)
-    if (columns := columns_of(value)) is None:
+    return area_at(cast("BufferType", value.type), start, columns_of(value))
+
+
+def area_at(kind: BufferType, start: Dim, columns: Columns | None) -> Area:
+    """Return the bytes of a buffer that begins at `start`, maybe as columns of a larger one."""
+    if columns is None:
         return Area.stretch(start, kind.bytes)
     shape, size = extents(kind.tensor), element_bytes(kind.tensor.get_element_type())
     rows, width = product(shape[: columns.outer]), product(shape[columns.outer :])

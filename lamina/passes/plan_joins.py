@@ -27,6 +27,7 @@ from lamina.dialects.plan import (
     ReceiveOp,
     SwitchOp,
     ViewOp,
+    area_at,
     columns_of,
     element_bytes,
 )
@@ -192,7 +193,7 @@ class _Joins:
         found: _Moves = {}
         for each, use in _uses(part.root):
             place = part.place(each)
-            if place is None or not isinstance(use, CallOp):
+            if place is None or not isinstance(use, CallOp) or not _is_inside(part, each, *place):
                 return None
             if use.parent_op() is not launch and not self._may_take(use, each, *place):
                 return None
@@ -266,6 +267,12 @@ class _Joins:
             for i, operand in enumerate(call.operands):
                 if operand is value:
                     call.operands[i] = view.y
+
+
+def _is_inside(part: _Part, value: SSAValue, offset: Dim, columns: Columns | None) -> bool:
+    """Whether a view at its new place surely lies within the whole."""
+    area = area_at(cast("BufferType", value.type), offset, columns)
+    return area.lies_within(cast("BufferType", part.whole.type).bytes)
 
 
 def _parts(values: Sequence[SSAValue], result: SSAValue, whole: SSAValue, dim: int) -> list[_Part]:

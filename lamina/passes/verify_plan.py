@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from lamina.dialects.areas import Area
-from lamina.dialects.bounds import proves_at_most, proves_multiple
+from lamina.dialects.bounds import proves_multiple
 from lamina.dialects.dims import Dim
 from lamina.dialects.plan import (
     ALIGNMENT,
@@ -252,10 +252,7 @@ class _Proof:
         room = Area.stretch(area.start, room_of(size)) if arena else area
         if arena and not area.is_stretch:
             raise self._error(f"{_named(op.y)} is columns of the arena itself")
-        within = proves_at_most(Dim.of(0), area.start) and any(
-            proves_at_most(each.end, _bytes(op.x)) for each in (room, area)
-        )
-        if not (within and (area.is_stretch or proves_at_most(area.width, area.stride))):
+        if not any(each.lies_within(_bytes(op.x)) for each in (room, area)):
             raise self._error(
                 f"cannot prove that {_named(op.y)}, {_length(area)} at {area.start}, "
                 f"lies within the {_bytes(op.x)} bytes of {_named(op.x)}"

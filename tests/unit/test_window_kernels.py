@@ -112,3 +112,14 @@ def test_an_image_that_is_smaller_than_a_window_is_refused(target: str) -> None:
     call = lamina.compile(graph.finish(), target, weights=graph.weights)
     with pytest.raises(lamina.InputError, match="short"):
         call(x=np.zeros((1, 1, 3, 16), np.float32))
+
+
+def test_lines_whose_length_may_be_too_short_are_put_together() -> None:
+    graph = network()
+    x = graph.input("x", f32, ["B", "N", 16])
+    lines = [graph.conv(x, 32, 7, 16) for _ in range(2)]
+    graph.output("y", graph.add(nn.ConcatOp(lines, 0)))
+    x = np.random.default_rng(0).standard_normal((2, 9, 16)).astype(np.float32)
+    y = lamina.compile(graph.finish(), "cpu", weights=graph.weights)(x=x)["y"]
+    sums = np.stack([x[:, i : i + 7].sum((1, 2)) for i in range(3)], 1)[..., None]
+    np.testing.assert_allclose(y, np.broadcast_to(np.tile(sums, (2, 1, 1)), y.shape), atol=1e-4)
