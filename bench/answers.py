@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -48,6 +48,11 @@ class Whole:
     def result(self) -> "np.ndarray[Any, Any]":
         """Return what a call computes."""
         return self._result(self._call())
+
+
+def flat(outputs: Iterable[Any]) -> "np.ndarray[Any, Any]":
+    """Return outputs one after another, f32."""
+    return np.concatenate([np.asarray(x, np.float32).ravel() for x in outputs])
 
 
 Greeting = Callable[[], dict[str, str]]

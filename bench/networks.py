@@ -21,6 +21,7 @@ from typing import Any
 import command
 import numpy as np
 import onnx
+from answers import flat
 from command import Setting
 from figures import Row, summary
 from onnx_inputs import Array, Said, calls, graph_of, said_of
@@ -127,11 +128,6 @@ def fault_of(ours: Array, theirs: Array) -> str:
         return f"gives {theirs.size} numbers for {ours.size}" if theirs.size else "cannot read it"
     worst = float(np.abs(ours - theirs).max()) / max(float(np.abs(ours).max()), 1e-30)
     return "" if worst <= TOLERANCE else f"differs by {worst:.1e} of the largest number"
-
-
-def flat(outputs: Any) -> Array:
-    """Return arrays one after another, f32."""
-    return np.concatenate([np.asarray(x, np.float32).ravel() for x in outputs])
 
 
 def main() -> None:

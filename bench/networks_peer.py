@@ -4,18 +4,12 @@ It needs onnxruntime, openvino and numpy. A job is given the path of an ONNX fil
 of a call, `inputs.npz`.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import answers
 import numpy as np
 import onnxruntime
 import openvino
-
-
-def flat(outputs: Sequence[Any]) -> Any:
-    """Return outputs one after another, f32."""
-    return np.concatenate([np.asarray(x, np.float32).ravel() for x in outputs])
 
 
 class Refused:
@@ -43,7 +37,7 @@ def of_onnxruntime(model: str, inputs: str, threads: int) -> answers.Whole:
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feeds = given(inputs)
-    return answers.Whole(lambda: session.run(None, feeds), flat)
+    return answers.Whole(lambda: session.run(None, feeds), answers.flat)
 
 
 def of_openvino(model: str, inputs: str, threads: int) -> answers.Whole | Refused:
@@ -62,7 +56,8 @@ def of_openvino(model: str, inputs: str, threads: int) -> answers.Whole | Refuse
     }
     request = core.compile_model(read, "CPU", settings).create_infer_request()
     return answers.Whole(
-        lambda: list(request.infer(feeds, share_inputs=True, share_outputs=True).values()), flat
+        lambda: list(request.infer(feeds, share_inputs=True, share_outputs=True).values()),
+        answers.flat,
     )
 
 

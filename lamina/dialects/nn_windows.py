@@ -56,8 +56,7 @@ class _Windowed(IRDLOperation):
 
     def _verify_result(self, y: Attribute, positions: Sequence[Dim], channels: Dim) -> None:
         """Check the extents of a result, whose positions may be one dimension."""
-        rows = (product(positions), channels)
-        require(extents(y) in ((*positions, channels), rows), f"result is {y}")
+        check_positions(y, positions, channels)
 
     def _verify_windows(self, rank: int, *others: tuple[int, ...]) -> None:
         """Check how many numbers there are, and that they make sense."""
@@ -338,13 +337,29 @@ def _positions(
     """Return how many images there are, and how many windows in each spatial dimension."""
     images, *spatial, _ = extents(x)
     geometry = zip(spatial, window, strides, pairs_of(pads), dilations, strict=True)
-    return (images, *(_windows(*each, ceil=ceil) for each in geometry))
+    return (images, *(window_count(*each, ceil=ceil) for each in geometry))
 
 
-def _windows(
-    extent: Dim, size: int, stride: int, pads: tuple[int, int], dilation: int, *, ceil: bool
+def check_positions(y: Attribute, positions: Sequence[Dim], channels: Dim) -> None:
+    """Check the extents of a result of windows, whose positions may be one dimension."""
+    rows = (product(positions), channels)
+    require(extents(y) in ((*positions, channels), rows), f"result is {y}")
+
+
+def window_count(
+    extent: Dim,
+    size: Dim | int,
+    stride: int,
+    pads: tuple[Dim | int, Dim | int],
+    dilation: Dim | int,
+    *,
+    ceil: bool = False,
 ) -> Dim:
-    room = extent + sum(pads) - ((size - 1) * dilation + 1)
+    """Return how many windows there are along a dimension of an extent.
+
+    With `ceil` the last one may reach beyond the padding.
+    """
+    room = extent + pads[0] + pads[1] - ((size - 1) * dilation + 1)
     if not ceil:
         return room // stride + 1
     return room.ceildiv(stride).minimum((extent + pads[0] - 1) // stride) + 1

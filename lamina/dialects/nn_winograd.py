@@ -18,7 +18,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from lamina.dialects.dims import Dim, product
+from lamina.dialects.dims import Dim
+from lamina.dialects.nn_windows import check_positions, pairs_of, window_count
 from lamina.dialects.requirements import require
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import ints, values
@@ -99,9 +100,8 @@ class WinogradOp(IRDLOperation):
     def positions(self) -> tuple[Dim, ...]:
         """The result's extents but for its channels: images, rows, columns."""
         images, *sides, _ = extents(self.x.type)
-        pads = values(self.pads)
-        ends = zip(sides, pads[0::2], pads[1::2], strict=True)
-        return (images, *(n + low + high - (self.taps - 1) for n, low, high in ends))
+        each = zip(sides, pairs_of(values(self.pads)), strict=True)
+        return (images, *(window_count(n, self.taps, 1, pads, 1) for n, pads in each))
 
     @property
     def tiles(self) -> tuple[Dim, ...]:
@@ -116,5 +116,4 @@ class WinogradOp(IRDLOperation):
         require(len(values(self.pads)) == 4, "winograd: two pads for each of two dimensions")
         require(w[0] == self.reach**2 and w[2] == x[-1], f"winograd: weights {w}")
         require(w[1] == y[-1].ceildiv(w[-1]), f"winograd: {w[1]} panels for {y[-1]} outputs")
-        rows = (product(self.positions), y[-1])
-        require(y in ((*self.positions, y[-1]), rows), f"result is {self.y.type}")
+        check_positions(self.y.type, self.positions, y[-1])

@@ -119,11 +119,11 @@ def _is_free(value: SSAValue, rows: Shape) -> bool:
     if isinstance(owner, nn.ConstantOp):
         return not isinstance(owner.value, DenseIntOrFPElementsAttr)
     if isinstance(owner, nn.BroadcastOp):
-        return _repeats_channels(owner)
+        return repeats_channels(owner)
     return _is_of_rows(value, rows) or isinstance(owner, Block) or not isinstance(owner, SIDE)
 
 
-def _repeats_channels(op: nn.BroadcastOp) -> bool:
+def repeats_channels(op: nn.BroadcastOp) -> bool:
     """Whether what is repeated has one number for each channel, or for all."""
     x, dims, last = extents(op.x.type), values(op.dims), len(extents(op.y.type)) - 1
     return all(n == 1 or d == last for n, d in zip(x, dims, strict=True))

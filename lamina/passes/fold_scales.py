@@ -12,8 +12,8 @@ from xdsl.passes import ModulePass
 from lamina.dialects import nn, quant
 from lamina.dialects.dims import product
 from lamina.dialects.tensors import extents
-from lamina.dialects.tile import values
 from lamina.passes.constants import depends_on_weights
+from lamina.passes.fold_positions import repeats_channels
 from lamina.passes.functions import blocks_in, find_function, operations_in
 from lamina.passes.rewriting import erase_unused, inherit_source, replace_with
 
@@ -89,10 +89,8 @@ class _Folding:
         op, last = value.owner, len(extents(value.type)) - 1
         if not isinstance(op, nn.BroadcastOp) or op.x not in self.known or last < 1:
             return None
-        shape, dims = extents(op.x.type), values(op.dims)
-        channels = extents(value.type)[-1]
-        apart = all(n == 1 or d == last for n, d in zip(shape, dims, strict=True))
-        if not apart or product(shape) != channels:
+        shape, channels = extents(op.x.type), extents(value.type)[-1]
+        if not repeats_channels(op) or product(shape) != channels:
             return None
         if len(shape) == 1:
             return op.x

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from lamina.dialects.dims import parse_dim
+from lamina.dialects.dims import Dim, parse_dim
 from lamina.dialects.plan import (
     AllocOp,
     ArenaOp,
@@ -160,6 +160,15 @@ def root_of(value: SSAValue) -> SSAValue:
     while isinstance(view := value.owner, ViewOp) and not isinstance(view.x.owner, ArenaOp):
         value = view.x
     return value
+
+
+def start_of(value: SSAValue) -> Dim:
+    """Return from which byte of its root on a value is."""
+    root, start = root_of(value), Dim.of(0)
+    while value is not root:
+        view = cast("ViewOp", value.owner)
+        value, start = view.x, start + Dim.of(view.offset.data)
+    return start
 
 
 def kernels_of(function: FuncOp) -> dict[str, AnyKernelOp]:

@@ -27,7 +27,7 @@ from lamina.dialects.plan import (
     is_host,
 )
 from lamina.dialects.tile import AnyKernelOp
-from lamina.passes.live_ranges import kernels_of, root_of
+from lamina.passes.live_ranges import kernels_of, root_of, start_of
 from lamina.passes.rewriting import inherit_source
 
 
@@ -136,11 +136,8 @@ def _new(buffer: SSAValue, op: HostOp) -> SSAValue:
 
 
 def _part(buffer: SSAValue) -> _Part:
-    root, start, size = root_of(buffer), Dim.of(0), cast("BufferType", buffer.type).bytes
-    while buffer is not root:
-        view = cast("ViewOp", buffer.owner)
-        buffer, start = view.x, start + Dim.of(view.offset.data)
-    return root, str(start), str(size)
+    size = cast("BufferType", buffer.type).bytes
+    return root_of(buffer), str(start_of(buffer)), str(size)
 
 
 def _forget(buffer: SSAValue, held: _Held) -> None:

@@ -34,7 +34,7 @@ from lamina.dialects.plan import (
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import AnyKernelOp
 from lamina.passes.functions import argument_attributes, find_function
-from lamina.passes.live_ranges import kernels_of, root_of
+from lamina.passes.live_ranges import kernels_of, root_of, start_of
 from lamina.passes.rewriting import add_source
 from lamina.passes.strided_memrefs import dynamic_strides, make_strided, may_be_strided
 
@@ -64,20 +64,16 @@ class PlanJoinsPass(ModulePass):
             return
         joins = _Joins(kernels, _outputs(function), self.strided)
         joins.block(function.body.block)
-        for kernel in kernels.values():
-            if kernel.joins is not None and not _called(op, kernel):
+        calls = (each for each in op.walk() if isinstance(each, CallOp))
+        called = {call.callee.string_value() for call in calls}
+        for name, kernel in kernels.items():
+            if kernel.joins is not None and name not in called:
                 Rewriter.erase_op(kernel)
 
 
 def _outputs(function: FuncOp) -> set[SSAValue]:
     named = argument_attributes(function)
     return {arg for arg, names in named if "lamina.output" in names.data}
-
-
-def _called(module: ModuleOp, kernel: AnyKernelOp) -> bool:
-    name = kernel.sym_name.data
-    calls = (op for op in module.walk() if isinstance(op, CallOp))
-    return any(call.callee.string_value() == name for call in calls)
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class _Part:
 
     def place(self, value: SSAValue) -> tuple[Dim, Columns | None] | None:
         """Return from which byte of the whole on a view of the part is; None if it is nowhere."""
-        kind, start = cast("BufferType", value.type), _start(value)
+        kind, start = cast("BufferType", value.type), start_of(value)
         columns = columns_of(value)
         if self.stride is None:
             return self.offset + start, columns
@@ -292,15 +288,7 @@ def _parts(values: Sequence[SSAValue], result: SSAValue, whole: SSAValue, dim: i
 def _is_all(value: SSAValue, root: SSAValue) -> bool:
     """Whether a view is all of what it is a view of, row by row."""
     same = cast("BufferType", value.type).bytes == cast("BufferType", root.type).bytes
-    return same and _start(value) == 0
-
-
-def _start(value: SSAValue) -> Dim:
-    """Return from which byte of its root on a view is."""
-    start = Dim.of(0)
-    while isinstance(view := value.owner, ViewOp):
-        value, start = view.x, start + Dim.of(view.offset.data)
-    return start
+    return same and start_of(value) == 0
 
 
 def _row_and_column(start: Dim, width: Dim) -> tuple[Dim, Dim] | None:

@@ -14,13 +14,14 @@ from lamina.dialects import nn
 from lamina.dialects.cache import PagesType
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents
-from lamina.passes.kernels.general_extents import Values, generalised
+from lamina.passes.kernels.general_extents import generalised
 from lamina.passes.kernels.general_maps import general_map
 from lamina.passes.kernels.general_numbers import general_numbers
 from lamina.passes.kernels.general_products import general_product
 from lamina.passes.kernels.general_windows import Step, general_windows
 from lamina.passes.kernels.group_key import Key, kernel_key
 from lamina.passes.kernels.kernel import group_symbols
+from lamina.passes.kernels.named_axes import Values
 from lamina.passes.kernels.shared_checks import WHICH, SharedChecks, name_nodes, nodes_of
 from lamina.passes.rewriting import erase_unused
 
@@ -86,13 +87,15 @@ def _cases(groups: Mapping[str, nn.GroupOp]) -> dict[str, _Case]:
     Of those that others may be cases of, the least general is taken that makes them one. One whose
     rows are single elements is of any extents too, since those are longer rows.
     """
-    found = {name: _Case.of(*generalised(_used(group))) for name, group in groups.items()}
+    used = {name: _used(group) for name, group in groups.items()}
+    found = {name: _Case.of(*generalised(group)) for name, group in used.items()}
     for rules in zip_longest(*LADDERS.values()):
-        general = dict(_general(groups, dict(zip(LADDERS, rules, strict=True))))
+        rule_of = dict(zip(LADDERS, rules, strict=True))
+        general = dict(_general(used, rule_of))
         merged: dict[Key, set[Key]] = {}
         for name, case in general.items():
             merged.setdefault(case.key, set()).add(found[name].key)
-        thin = rules[list(LADDERS).index("rows")] is general_map
+        thin = rule_of["rows"] is general_map
         for name, case in general.items():
             longer = thin and case.group.anchor.data == "rows" and _is_thin(found[name].group)
             if longer or len(merged[case.key]) > 1:
@@ -108,7 +111,7 @@ def _general(
         rule = rules.get(group.anchor.data)
         if rule is None or group.host is not None:
             continue
-        if (case := rule(_used(group))) is not None:
+        if (case := rule(group)) is not None:
             yield name, _Case.of(*case)
 
 

@@ -235,11 +235,15 @@ class _Builder:
         at = self.windows.at(places)
         if self.op.depthwise:
             return [self._beside(at, places, sums[0], inside=inside)]
-        step = self._product if multiplies(self.op) else self._outer
+        multiply = self._product if multiplies(self.op) else self._outer
+
+        def one(k: Span, part: _Part, acc: SSAValue) -> SSAValue:
+            x = self._inputs(at, k, part, inside=inside)
+            return multiply(x, self._weights(places, k, part), acc)
 
         def some(k: Span, sums: Sequence[SSAValue]) -> list[SSAValue]:
             pairs = zip(self.columns.parts, sums, strict=True)
-            return [step(at, places, k, part, acc, inside=inside) for part, acc in pairs]
+            return [one(k, part, acc) for part, acc in pairs]
 
         return self._channels(sums, some)
 
@@ -298,36 +302,16 @@ class _Builder:
         w = self.tiles.tile_of(self.op.w, (panels, *window, k, lanes))
         return emit.reshape(w, [columns.count, k.size, columns.lanes])
 
-    def _product(
-        self,
-        at: Sequence[SSAValue],
-        places: Places,
-        k: Span,
-        part: _Part,
-        acc: SSAValue,
-        *,
-        inside: bool,
-    ) -> SSAValue:
+    def _product(self, x: SSAValue, w: SSAValue, acc: SSAValue) -> SSAValue:
         """acc + x w over some input channels."""
-        a = self.emit.cast(self._inputs(at, k, part, inside=inside), self.kind)
-        b = self.emit.cast(self._weights(places, k, part), self.kind)
+        a, b = self.emit.cast(x, self.kind), self.emit.cast(w, self.kind)
         signs = [int(is_unsigned(nn.element(v))) for v in (self.op.x, self.op.w)]
         unsigned = signs if self.kind == i8 else ()
         return self.emit.add(tile.DotOp(a, b, acc, [(1, 1)], unsigned=unsigned))
 
-    def _outer(
-        self,
-        at: Sequence[SSAValue],
-        places: Places,
-        k: Span,
-        part: _Part,
-        acc: SSAValue,
-        *,
-        inside: bool,
-    ) -> SSAValue:
+    def _outer(self, x: SSAValue, w: SSAValue, acc: SSAValue) -> SSAValue:
         """acc + x w of one input channel, whose products `tile.dot` does not sum."""
-        x = self.emit.reshape(self._inputs(at, k, part, inside=inside), [self.windows.rows])
-        return self._add(acc, x, self._weights(places, k, part), [0])
+        return self._add(acc, self.emit.reshape(x, [self.windows.rows]), w, [0])
 
     def _beside(
         self, at: Sequence[SSAValue], places: Places, acc: SSAValue, *, inside: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 from xdsl.dialects.builtin import TensorType
@@ -12,11 +11,9 @@ from xdsl.rewriter import Rewriter
 from lamina.dialects import nn
 from lamina.dialects.dims import Dim, product
 from lamina.dialects.tensors import extents, tensor
+from lamina.passes.kernels.named_axes import Values, values_of
 
 Windowed = nn.ConvOp | nn.PoolOp | nn.WinogradOp
-
-Values = dict[str, Dim]
-"""What symbols of a general group are in the group that it was made of."""
 
 
 def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
@@ -42,7 +39,7 @@ def generalised(group: nn.GroupOp) -> tuple[nn.GroupOp, Values]:
     before = extents(op.y.type)
     _retype(op.x, shape)
     after = (product(op.positions), *before[1:])
-    for value in _values(new):
+    for value in values_of(new):
         if value is not op.x and isinstance(value.type, TensorType):
             _follow(value, before, after)
     return new, values
@@ -62,10 +59,3 @@ def _follow(value: SSAValue, before: tuple[Dim, ...], after: tuple[Dim, ...]) ->
 
 def _retype(value: SSAValue, shape: Any) -> SSAValue:
     return Rewriter.replace_value_with_new_type(value, tensor(nn.element(value), shape))
-
-
-def _values(group: nn.GroupOp) -> Iterator[SSAValue]:
-    block = group.body.block
-    yield from list(block.args)
-    for op in list(block.ops):
-        yield from list(op.results)

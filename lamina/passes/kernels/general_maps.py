@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseIntOrFPElementsAttr,
     IntegerAttr,
     StringAttr,
 )
@@ -22,12 +21,11 @@ from xdsl.rewriter import Rewriter
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import tensor
+from lamina.passes.constants import is_listed
 from lamina.passes.kernels.axes import Axes, axes_of, cut
 from lamina.passes.kernels.axis_runs import Key, Run, Runs
+from lamina.passes.kernels.named_axes import Values, values_of
 from lamina.passes.kernels.row_kernel import WIDEST
-
-Values = dict[str, Dim]
-"""What symbols of a general group are in the group that it was made of."""
 
 _CUT = (nn.ConcatOp, nn.PadOp, nn.SliceOp)
 """What takes parts of a row: how long the whole of it is does not say how it goes."""
@@ -44,15 +42,11 @@ def general_map(group: nn.GroupOp) -> tuple[nn.GroupOp, Values] | None:
     new = group.clone()
     ops = list(new.body.block.ops)[:-1]
     axes = axes_of(ops)
-    if axes is None or any(_is_listed(op) for op in ops):
+    if axes is None or any(map(is_listed, ops)):
         return None
-    values = [*new.body.block.args, *(y for op in ops for y in op.results)]
+    values = [*values_of(new)]
     general = _General(axes, Runs(axes, values), ops)
     return (new, general.values) if general.rewrite(values) else None
-
-
-def _is_listed(op: Operation) -> bool:
-    return isinstance(op, nn.ConstantOp) and isinstance(op.value, DenseIntOrFPElementsAttr)
 
 
 class _General:

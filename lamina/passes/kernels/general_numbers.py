@@ -12,7 +12,8 @@ from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim
 from lamina.dialects.tensors import extents, tensor
 from lamina.passes.kernels.general_geometry import NUMBER
-from lamina.passes.kernels.general_maps import Values, general_map
+from lamina.passes.kernels.general_maps import general_map
+from lamina.passes.kernels.named_axes import Values
 
 
 def general_numbers(group: nn.GroupOp) -> tuple[nn.GroupOp, Values] | None:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from lamina.dialects.layouts import LAYOUT, Digit, Layout, LayoutAttr
 from lamina.dialects.quant import BLOCK, ROWS
+from lamina.passes.kernels.divisors import largest_divisor
 
 RUN: Final = 4
 """Neighbouring columns of a thread: f32 of 16 bytes, and of packed weights four times 4 bytes."""
@@ -32,8 +33,8 @@ def laid(value: SSAValue, layout: Layout) -> SSAValue:
 def shared_sums(rows: int, panels: int, threads: int) -> Layout:
     """Return where sums `[rows, panels, 16]` lie: a thread has some rows of four columns."""
     width = panels * ROWS
-    across = _share(QUADS * panels, threads)
-    down = _share(rows, threads // across)
+    across = largest_divisor(QUADS * panels, threads)
+    down = largest_divisor(rows, threads // across)
     held = ((across, RUN), (down, width))
     more = ((QUADS * panels // across, RUN * across), (rows // down, width * down))
     return Layout.of(held, ((RUN, 1), *more))
@@ -42,8 +43,8 @@ def shared_sums(rows: int, panels: int, threads: int) -> Layout:
 def split_sums(parts: int, rows: int, panels: int, threads: int) -> Layout:
     """Return where sums `[parts, rows, panels, 16]` lie: a thread has four columns of some."""
     panel, row, part = ROWS, panels * ROWS, rows * panels * ROWS
-    apart = _share(parts, threads // QUADS)
-    beside = _share(panels, threads // (QUADS * apart))
+    apart = largest_divisor(parts, threads // QUADS)
+    beside = largest_divisor(panels, threads // (QUADS * apart))
     held = ((QUADS, RUN), (apart, part), (beside, panel))
     more = ((panels // beside, panel * beside), (rows, row), (parts // apart, part * apart))
     return Layout.of(held, ((RUN, 1), *more))
@@ -69,7 +70,7 @@ def dealt(digits: Sequence[Digit], run: int, threads: int) -> Layout:
     """
     first, rest = _split(digits, run)
     total = prod(size for size, _ in rest)
-    held, left = _split(rest, _share(total, threads))
+    held, left = _split(rest, largest_divisor(total, threads))
     return Layout.of(held, (*first, *left))
 
 
@@ -83,8 +84,3 @@ def _split(digits: Sequence[Digit], count: int) -> tuple[list[Digit], list[Digit
         first.append((part, weight))
         rest.append((size // part, weight * part))
     return first, rest
-
-
-def _share(size: int, most: int) -> int:
-    """Return the largest divisor of a size that is at most `most`, at least 1."""
-    return max(n for n in range(1, max(1, min(size, most)) + 1) if size % n == 0)

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 
 from lamina.dialects import nn, tile
 from lamina.dialects.dims import Dim, product
-from lamina.dialects.nn_windows import pairs_of
+from lamina.dialects.nn_windows import pairs_of, window_count
 from lamina.dialects.tensors import extents
 from lamina.dialects.tile import values
 from lamina.errors import LoweringError
@@ -46,11 +46,8 @@ class Side:
     @property
     def windows(self) -> Dim:
         """How many windows there are."""
-        room = self.extent + self.low + self.high - self.reach - 1
-        if not self.ceil:
-            return room // self.stride + 1
-        last = (self.extent + self.low - 1) // self.stride
-        return room.ceildiv(self.stride).minimum(last) + 1
+        pads = self.low, self.high
+        return window_count(self.extent, self.size, self.stride, pads, self.step, ceil=self.ceil)
 
     @property
     def reach(self) -> Dim:

@@ -22,6 +22,7 @@ from lamina.dialects.tile import values
 from lamina.dialects.toom_cook import filtering
 from lamina.errors import LoweringError
 from lamina.passes.kernels.conv_kernel import follows_in_registers
+from lamina.passes.kernels.divisors import largest_divisor
 from lamina.passes.kernels.kernel import Kernel
 from lamina.passes.kernels.linear_combinations import combined
 from lamina.passes.kernels.subscripts import Span
@@ -49,8 +50,8 @@ class _Builder:
         schedule = kernel.group.schedule
         size = {key: schedule.get(key, n) if schedule else n for key, n in USUAL.items()}
         self.rows, self.abreast, self.step = size["m"], size["s"], size["k"]
-        self.panels = _divisor(panels, max(1, size["n"] // self.lanes))
-        self.at_once = _divisor(self.panels, max(1, size["r"] // self.lanes))
+        self.panels = largest_divisor(panels, max(1, size["n"] // self.lanes))
+        self.at_once = largest_divisor(self.panels, max(1, size["r"] // self.lanes))
         self.block = min(size["b"], self.depth)
         if self.rows % self.abreast or self.depth % self.step or self.block % self.step:
             raise LoweringError(f"a schedule of {size} does not fit {self.depth} channels")
@@ -313,8 +314,3 @@ class _Builder:
             left = emit.add(arith.SubiOp(rows.limit, rows.start))
             existing = emit.add(arith.MinSIOp(left, existing))
         self.tiles.each(existing, one)
-
-
-def _divisor(count: int, most: int) -> int:
-    """Return the largest divisor of `count` that is at most `most`."""
-    return max(n for n in range(1, min(count, most) + 1) if count % n == 0)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from lamina.passes.kernels.divisors import largest_divisor
 from lamina.passes.schedules.machine import Machine
 from lamina.passes.schedules.shared_linears import BLOCK, SharedLinear, shared_linear
 from lamina.passes.schedules.shared_tiles import Dot, SharedTile, shared_tile
@@ -283,7 +284,7 @@ class CostModel:
         long = linear.blocks and linear.columns >= (self.wishes.long or LONG)
         if wished is None and linear.blocks and not long:
             tiles = self._shared(linear, tiles)
-        at_once = 1 if long else _divisor(tiles, fitting if wished is None else tiles)
+        at_once = 1 if long else largest_divisor(tiles, fitting if wished is None else tiles)
         return Tile(self.wishes.few_rows, tiles * PANEL, at_once * PANEL, self._step)
 
     def _shared(self, linear: Linear, tiles: int) -> int:
@@ -311,7 +312,7 @@ class CostModel:
         """Return the columns of tiles side by side that take a quarter of the second level."""
         tile = tiles * PANEL * linear.depth * linear.weight * linear.products
         groups = -(-linear.columns // PANEL) // tiles
-        return _divisor(groups, int(self.machine.l2 // 4 // tile)) * tiles * PANEL
+        return largest_divisor(groups, int(self.machine.l2 // 4 // tile)) * tiles * PANEL
 
     def _floats(self, linear: Linear) -> Tile:
         """Several panels side by side, so that each element of a row is used as often."""
@@ -322,7 +323,7 @@ class CostModel:
         else:
             width = wished // PANEL
         tiles = self._tiles(linear, width)
-        at_once = _divisor(tiles, width)
+        at_once = largest_divisor(tiles, width)
         if self.wishes.float_rows is not None:
             rows = self.wishes.float_rows
         else:
@@ -367,8 +368,3 @@ class CostModel:
         """Return at most `rows`, so few that results fit into half of the first cache level."""
         row = tiles * PANEL * F32 * linear.products
         return min(rows, max(1, self.machine.l1 // 2 // row))
-
-
-def _divisor(tiles: int, most: int) -> int:
-    """Return the largest divisor of `tiles` that is at most `most`, at least 1."""
-    return max(n for n in range(1, max(1, min(most, tiles)) + 1) if tiles % n == 0)
